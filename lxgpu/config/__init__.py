@@ -1,0 +1,1 @@
+"""The files an admin edits: settings, policy, profiles."""

@@ -1,0 +1,1 @@
+"""Everything outside: LXD, NVML, /proc, SSH."""

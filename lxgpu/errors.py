@@ -1,0 +1,126 @@
+"""Every error a person can meet: what happened, why, how to fix it, and the exit status.
+
+An error has a code from `CATALOGUE`; the code decides the exit status and has a longer
+explanation, printed by `lxgpu explain CODE`. Raise `LxgpuError` with the code and the words
+that fit the case; nothing below the command line catches it but to translate or to undo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit statuses, as promised in docs/operations.md."""
+
+    OK = 0
+    FAULT = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    NOT_ALLOWED = 4
+    REFUSED = 5
+    CONFLICT = 6
+    NO_CAPACITY = 7
+    UNAVAILABLE = 8
+    TIMED_OUT = 9
+    FINDINGS = 10
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a file or a batch.
+
+    `where` is `file:line:column: path`, or empty; `excerpt` is the offending line with a caret
+    line below it, or empty.
+    """
+
+    text: str
+    where: str = ""
+    excerpt: str = ""
+
+
+class LxgpuError(Exception):
+    """An error that a person can act on.
+
+    `brief` says what, `why` the reasons (one or several lines), `fix` the next step to take.
+    `problems` lists everything wrong at once when the input was a file or a batch.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        brief: str,
+        *,
+        why: str | Sequence[str] = (),
+        fix: str = "",
+        problems: Sequence[Problem] = (),
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(brief)
+        self.code = code
+        self.brief = brief
+        self.why: tuple[str, ...] = (why,) if isinstance(why, str) else tuple(why)
+        self.fix = fix
+        self.problems = tuple(problems)
+        self.details: dict[str, object] = dict(details or {})
+
+    @property
+    def status(self) -> Exit:
+        """The exit status that belongs to the code."""
+        return CATALOGUE[self.code].status
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a code means: its exit status and the text of `lxgpu explain CODE`."""
+
+    status: Exit
+    text: str
+
+
+# One entry a code, in the order of the exit statuses; a test holds that each is used and documented.
+CATALOGUE: dict[str, Entry] = {
+    "internal": Entry(Exit.FAULT, "A fault in lxgpu itself. Please report it with the output of --debug."),
+    "usage": Entry(Exit.USAGE, "The words of the command do not fit. `lxgpu COMMAND --help` lists them."),
+    "bad_file": Entry(Exit.USAGE, "A file that lxgpu reads has mistakes. All of them are listed with line and column."),
+    "bad_name": Entry(
+        Exit.USAGE,
+        "A name has 1 to 63 characters: a lower-case letter first, then lower-case letters, digits and"
+        " hyphens, and no hyphen at the end. It is a host name and a Unix account at once.",
+    ),
+    "bad_key": Entry(
+        Exit.USAGE,
+        "The text is no OpenSSH public key. A public key is one line such as `ssh-ed25519 AAAA… comment`;"
+        " a private key must never be given away.",
+    ),
+    "confirm": Entry(
+        Exit.USAGE,
+        "The command destroys or takes something, and there is no terminal to ask on. Give --yes if you mean it.",
+    ),
+    "not_found": Entry(Exit.NOT_FOUND, "There is nothing of that name. `lxgpu ls` and `lxgpu gpus` list what there is."),
+    "not_allowed": Entry(Exit.NOT_ALLOWED, "Only an admin named in the policy, or root, may do this."),
+    "not_ours": Entry(
+        Exit.NOT_ALLOWED,
+        "The instance was not made by lxgpu, or is a copy of one that was. `lxgpu adopt NAME` takes it over.",
+    ),
+    "over_limit": Entry(Exit.REFUSED, "The policy file allows this person less than was asked for."),
+    "exists": Entry(Exit.CONFLICT, "Something of that name exists already."),
+    "conflict": Entry(Exit.CONFLICT, "Somebody else changed the same thing at the same time. Look again, then repeat."),
+    "no_capacity": Entry(
+        Exit.NO_CAPACITY,
+        "Not enough free cards at this moment. `lxgpu reserve` waits in line and books the next free ones.",
+    ),
+    "unavailable": Entry(Exit.UNAVAILABLE, "LXD or NVML does not answer. `lxgpu doctor` looks for the cause."),
+    "engine": Entry(Exit.UNAVAILABLE, "LXD answered with an error that lxgpu does not know how to mend."),
+    "outcome_unknown": Entry(
+        Exit.TIMED_OUT,
+        "The answer did not come in time, so it is not known whether the change was made. lxgpu finds out and"
+        " goes on from there at the next command.",
+    ),
+    "findings": Entry(Exit.FINDINGS, "The check found something; each finding has its remedy."),
+    "partly_failed": Entry(Exit.FINDINGS, "Some rows of the batch failed; the others were done."),
+    "interrupted": Entry(Exit.INTERRUPTED, "Interrupted. What was begun is finished or undone by the next command."),
+}

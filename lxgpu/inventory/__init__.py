@@ -1,0 +1,1 @@
+"""The inventory: what is meant to be, in SQLite."""

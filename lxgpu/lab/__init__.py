@@ -1,0 +1,1 @@
+"""A real LXD with pretend GPUs, to rehearse and to test."""

@@ -1,0 +1,1 @@
+"""What exists: frozen values, without clocks and without I/O."""

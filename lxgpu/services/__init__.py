@@ -1,0 +1,1 @@
+"""Use cases: they know ports and policy, never drivers."""
