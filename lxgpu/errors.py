@@ -91,6 +91,17 @@ CATALOGUE: dict[str, Entry] = {
         "A name has 1 to 63 characters: a lower-case letter first, then lower-case letters, digits and"
         " hyphens, and no hyphen at the end. It is a host name and a Unix account at once.",
     ),
+    "bad_time": Entry(
+        Exit.USAGE,
+        "A duration is a number and its unit, as 30s, 90m, 4h, 1d12h. A time is one of: now, +4h, 14:00 (today),"
+        " tomorrow 09:00, mon 18:00 (the next one), 2027-05-01 09:00, or RFC 3339 such as 2027-05-01T09:00:00Z."
+        " Without an offset the lab's zone counts. A time that the clock change skips or repeats is not guessed.",
+    ),
+    "bad_size": Entry(
+        Exit.USAGE,
+        "A size is a number and its unit: 512MiB and 64GiB count in powers of 1024, 2GB in powers of 1000."
+        " A share is a number from 0 to 100 and a percent sign.",
+    ),
     "bad_key": Entry(
         Exit.USAGE,
         "The text is no OpenSSH public key. A public key is one line such as `ssh-ed25519 AAAA… comment`;"

@@ -1,0 +1,213 @@
+"""Points in time: one strict grammar, the way back, and half-open intervals.
+
+Inside, an instant is an aware `datetime` in UTC. Outside, people read and write the lab's zone. Nothing here
+looks at a clock: `now` is always given. A local time that does not exist or exists twice is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo, available_timezones
+
+from lxgpu.errors import LxgpuError
+from lxgpu.units import format_duration, parse_duration
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_FULL_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WHEN = re.compile(r"(?:([a-z]{3,9}) )?([0-9]{1,2}):([0-9]{2})")
+_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_FULL = re.compile(
+    _DATE.pattern + r"[ T]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+_YEARS = range(2000, 2200)
+_HELP = (
+    "a time is one of: now, +4h, 14:00 (today), tomorrow 09:00, mon 18:00 (the next one),"
+    " 2027-05-01 09:00, 2027-05-01 (its start), 2027-05-01T09:00:00Z"
+)
+
+
+def parse_instant(text: str, *, now: datetime, zone: tzinfo) -> datetime:
+    """Reads a point in time and returns it in UTC; it may lie in the past (see `clamp_interval`).
+
+    `14:00` is today even when it is over, so that nothing moves to another day unseen; `mon 18:00` is the first
+    one that is not before `now`; a date alone is its first moment.
+
+    Args:
+        text: `now`, `+4h`, `14:00`, `today 14:00`, `tomorrow 09:00`, `mon 18:00`, `2027-05-01`,
+            `2027-05-01 09:00`, or RFC 3339 with its offset.
+        now: aware; what `now`, `+4h` and the days are counted from.
+        zone: the lab's zone, for texts without an offset.
+
+    Raises:
+        LxgpuError: `bad_time`: no such form, no such day, a local time that does not exist, or one that exists twice.
+    """
+    if text == "now":
+        return now.astimezone(UTC)
+    if text.startswith("+"):
+        return now.astimezone(UTC) + timedelta(seconds=parse_duration(text[1:]))
+    if match := _WHEN.fullmatch(text):
+        return _clock_time(match, text=text, now=now, zone=zone)
+    if match := _FULL.fullmatch(text):
+        return _full_time(match, text=text, zone=zone)
+    if _DATE.fullmatch(text):
+        return parse_day(text, zone=zone)
+    raise LxgpuError("bad_time", f"{text!r} is no time", why=_HELP)
+
+
+def parse_day(text: str, *, zone: tzinfo) -> datetime:
+    """Reads a date such as `2027-05-01` and returns its first moment in `zone`, in UTC.
+
+    Raises:
+        LxgpuError: `bad_time`.
+    """
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise LxgpuError("bad_time", f"{text!r} is no date", why="a date is written 2027-05-01")
+    # Where midnight is skipped or comes twice, fold=0 gives the first moment of the day.
+    return _naive(match.groups(), text=text).replace(tzinfo=zone).astimezone(UTC)
+
+
+def parse_utc(text: str) -> datetime:
+    """Reads RFC 3339 with an offset, as files and JSON of lxgpu carry it, and returns UTC.
+
+    Raises:
+        LxgpuError: `bad_time`.
+    """
+    match = _FULL.fullmatch(text)
+    if match is None or not match[8]:
+        raise LxgpuError("bad_time", f"{text!r} is no RFC 3339 time", why="it is written 2027-05-01T09:00:00Z")
+    return _full_time(match, text=text, zone=UTC)
+
+
+def _clock_time(match: re.Match[str], *, text: str, now: datetime, zone: tzinfo) -> datetime:
+    word, hour, minute = match.groups()
+    local = now.astimezone(zone)
+    ahead = 0
+    weekday = None
+    if word == "tomorrow":
+        ahead = 1
+    elif word in _DAYS or word in _FULL_DAYS:
+        weekday = (_DAYS if word in _DAYS else _FULL_DAYS).index(word)
+        ahead = (weekday - local.weekday()) % 7
+    elif word not in (None, "today"):
+        raise LxgpuError("bad_time", f"{text!r} is no time", why=_HELP)
+    day = local.date() + timedelta(days=ahead)
+    naive = _naive((day.year, day.month, day.day, hour, minute), text=text)
+    if weekday is not None and naive < local.replace(tzinfo=None):
+        naive += timedelta(days=7)
+    return _in_zone(naive, zone)
+
+
+def _full_time(match: re.Match[str], *, text: str, zone: tzinfo) -> datetime:
+    *numbers, fraction, offset = match.groups()
+    naive = _naive([number or "0" for number in numbers], text=text)
+    naive += timedelta(microseconds=int((fraction or "0").ljust(6, "0")[:6]))
+    if offset is None:
+        return _in_zone(naive, zone)
+    try:
+        return datetime.fromisoformat(naive.isoformat() + offset).astimezone(UTC)
+    except ValueError as error:
+        raise LxgpuError("bad_time", f"{text!r} has no valid offset", why="an offset is Z or like +08:00") from error
+
+
+def _naive(numbers: tuple[str | int, ...] | list[str], *, text: str) -> datetime:
+    try:
+        naive = datetime(*(int(number) for number in numbers))  # type: ignore[arg-type]  # noqa: DTZ001 -- local, zone comes later
+    except ValueError as error:
+        raise LxgpuError("bad_time", f"{text!r} is no time", why=str(error)) from error
+    if naive.year not in _YEARS:
+        raise LxgpuError("bad_time", f"{text!r} is no time", why=f"years go from {_YEARS[0]} to {_YEARS[-1]}")
+    return naive
+
+
+def _in_zone(naive: datetime, zone: tzinfo) -> datetime:
+    """The one UTC instant of a wall-clock time, or the reason why there is not exactly one."""
+    first, second = (naive.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    wall = naive.isoformat(sep=" ", timespec="minutes")
+    if first.astimezone(zone).replace(tzinfo=None) != naive:
+        after = first.astimezone(zone).isoformat(sep=" ", timespec="minutes")
+        raise LxgpuError(
+            "bad_time",
+            f"{wall} does not exist in {zone}",
+            why="the clocks are put forward then",
+            fix=f"say {after[:16]} or another time",
+        )
+    if first != second:
+        ways = (at.astimezone(zone).isoformat(sep=" ", timespec="minutes") for at in (first, second))
+        raise LxgpuError(
+            "bad_time",
+            f"{wall} happens twice in {zone}",
+            why="the clocks are put back then",
+            fix="say which one: " + " or ".join(ways),
+        )
+    return first
+
+
+def clamp_interval(start: datetime, end: datetime, *, now: datetime) -> tuple[datetime, datetime]:
+    """Checks a half-open interval that somebody asks for, and moves a start in the past to `now`.
+
+    Raises:
+        LxgpuError: `bad_time`: it ends before it starts, has no length, or is over.
+    """
+    if end <= start:
+        raise LxgpuError(
+            "bad_time",
+            "the end is not after the start",
+            why=f"from {format_utc(start)} until {format_utc(end)}",
+            fix="an end on the next day needs its day: tomorrow 02:00",
+        )
+    if end <= now:
+        ago = format_duration(int((now - end).total_seconds()))
+        raise LxgpuError(
+            "bad_time",
+            f"that time is over: it ended {ago} ago",
+            why=f"it ends at {format_utc(end)}, and now is {format_utc(now)}",
+            fix="name the day if you mean another one, such as tomorrow 09:30",
+        )
+    return max(start, now), end
+
+
+def format_utc(at: datetime) -> str:
+    """Writes RFC 3339 in UTC with whole seconds (cut): `2027-05-01T01:00:00Z`."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def show_instant(at: datetime, *, now: datetime, zone: tzinfo) -> str:
+    """Writes a time for people, to the minute (cut), as `parse_instant` reads it.
+
+    `18:00` is today, then `tomorrow 09:00`, `mon 18:00` within a week, else `2027-05-01 09:00`; a local time that
+    exists twice keeps its offset.
+    """
+    local = at.astimezone(zone).replace(second=0, microsecond=0)
+    if local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset():
+        return local.isoformat(sep=" ", timespec="minutes")
+    ahead = (local.date() - now.astimezone(zone).date()).days
+    clock = local.strftime("%H:%M")
+    if ahead == 0:
+        return clock
+    if ahead == 1:
+        return f"tomorrow {clock}"
+    if 1 < ahead < 7:  # noqa: PLR2004 -- the days of a week
+        return f"{_DAYS[local.weekday()]} {clock}"
+    return f"{local:%Y-%m-%d} {clock}"
+
+
+def load_zone(name: str) -> ZoneInfo:
+    """Returns the time zone of that IANA name, such as `Asia/Shanghai`.
+
+    Raises:
+        LxgpuError: `bad_time`, with the names that look alike.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 -- for the error only
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        near = get_close_matches(name, sorted(available_timezones()), n=2)
+        raise LxgpuError(
+            "bad_time",
+            f"there is no time zone {name!r}",
+            why="a zone is named like Asia/Shanghai, Europe/Berlin or UTC",
+            fix=f"did you mean {' or '.join(near)}?" if near else "`timedatectl list-timezones` lists them",
+        ) from error
