@@ -1,0 +1,93 @@
+"""Everything one decision may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lxgpu.model.assignment import Assignment, Card, SlotRecord
+from lxgpu.model.gpu import Gpu, Readings, Slot
+from lxgpu.model.instance import Instance, Key, Person, Sighting
+from lxgpu.model.operation import Identity, Operation
+from lxgpu.model.quota import Policy
+
+Row = Person | Key | Instance | Assignment | SlotRecord | Card | Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The living rows of the inventory at one version (closed assignments and operations stay behind)."""
+
+    version: int
+    identity: Identity | None
+    persons: tuple[Person, ...] = ()
+    keys: tuple[Key, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    slots: tuple[SlotRecord, ...] = ()
+    cards: tuple[Card, ...] = ()
+    operations: tuple[Operation, ...] = ()
+
+    def person(self, name: str) -> Person | None:
+        """The person of that name."""
+        return next((row for row in self.persons if row.name == name), None)
+
+    def instance(self, name: str) -> Instance | None:
+        """The instance of that name."""
+        return next((row for row in self.instances if row.name == name), None)
+
+    def card(self, uuid: str) -> Card | None:
+        """What is remembered of a card."""
+        return next((row for row in self.cards if row.uuid == uuid), None)
+
+    def held_by(self, instance: str) -> tuple[Assignment, ...]:
+        """The live assignments of an instance, oldest first."""
+        mine = (row for row in self.assignments if row.instance == instance and row.live)
+        return tuple(sorted(mine, key=lambda row: (row.since or row.created_at, row.id)))
+
+    def holder(self, slot: Slot) -> Assignment | None:
+        """The live assignment of a slot."""
+        return next((row for row in self.assignments if row.slot == slot and row.live), None)
+
+    def slot(self, slot: Slot) -> SlotRecord | None:
+        """What is known of a slot between holders."""
+        return next((row for row in self.slots if row.slot == slot), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one host showed at one moment. `readings` is None when NVML was not asked."""
+
+    host: str
+    boot_id: str
+    at: datetime
+    gpus: tuple[Gpu, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
+    readings: Readings | None = None
+
+    def sighting(self, name: str) -> Sighting | None:
+        """The instance of that name in LXD's default project (lxgpu's own)."""
+        return next((seen for seen in self.sightings if seen.name == name and seen.project == "default"), None)
+
+    def gpu(self, uuid: str) -> Gpu | None:
+        """The card of that UUID, if the host still has it."""
+        return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
+
+    def strangers(self) -> Iterator[Sighting]:
+        """Instances that are not lxgpu's; they are looked at and never touched."""
+        return (seen for seen in self.sightings if not seen.ours)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version of the inventory, what the host showed, the policy and the time.
+
+    `unix_groups` maps a person to the host's Unix groups that they are in.
+    """
+
+    now: datetime
+    records: Records
+    seen: Observation
+    policy: Policy
+    unix_groups: dict[str, frozenset[str]] = field(default_factory=dict)
