@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from types import MappingProxyType
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from lxgpu.model.instance import Limits
@@ -151,7 +151,8 @@ class Override:
     note: str = ""
 
 
-_DEFAULT_CLASSES: Mapping[str, PriorityClass] = MappingProxyType({"normal": PriorityClass("normal", priority=50)})
+def _default_classes() -> dict[str, PriorityClass]:
+    return {"normal": PriorityClass("normal", priority=50)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ class Policy:
     timezone: str = "UTC"
     contact: str = "the admin of this machine"
     admins: tuple[str, ...] = ("root",)
-    classes: Mapping[str, PriorityClass] = _DEFAULT_CLASSES
+    classes: Mapping[str, PriorityClass] = field(default_factory=_default_classes)
     defaults: Terms = BASE_TERMS
     groups: Mapping[str, Group] = field(default_factory=dict)
     users: Mapping[str, Terms] = field(default_factory=dict)
@@ -256,7 +257,9 @@ class Policy:
         """Of several groups' levels the better value of each field: more, longer, higher."""
         best = NOTHING
         for level in levels:
-            better = {name: self._better(getattr(best, name), getattr(level, name)) for name in _TERM_NAMES}
+            better: dict[str, Any] = {
+                name: self._better(getattr(best, name), getattr(level, name)) for name in _TERM_NAMES
+            }
             best = replace(best, **better)
         return best
 

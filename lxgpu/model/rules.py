@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -176,9 +175,6 @@ class HostRules:
     pool_warn_percent: float = 80.0
 
 
-_NO_CARDS: Mapping[str, CardRule] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """All rules that are the same for everybody, in one value."""
@@ -188,7 +184,7 @@ class Rules:
     bookings: BookingRules = field(default_factory=BookingRules)
     sharing: SharingRules = field(default_factory=SharingRules)
     hosts: HostRules = field(default_factory=HostRules)
-    cards: Mapping[str, CardRule] = _NO_CARDS
+    cards: Mapping[str, CardRule] = field(default_factory=dict)
 
     def card(self, uuid: str) -> CardRule:
         """How the card of that UUID is divided: by its own entry, by the longest prefix (`GPU-3f2a*`), or as all."""
