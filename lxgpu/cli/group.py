@@ -1,0 +1,162 @@
+"""The click group behind `lxgpu`: commands are found in the table and loaded when called."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+import click
+from click.shell_completion import CompletionItem
+
+from lxgpu import __version__
+from lxgpu.cli import commands
+from lxgpu.cli.render import Screen
+from lxgpu.errors import LxgpuError
+
+
+class Lazy(click.Group):
+    """A group whose commands stand in `commands.SECTIONS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+        """The names, without loading anything."""
+        return commands.names()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one command."""
+        place = commands.place_of(cmd_name)
+        if place is None:
+            return None
+        module, attribute = place
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        add_everywhere(command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with our guess of what was meant."""
+        name = args[0]
+        if not name.startswith("-") and commands.place_of(name) is None and not ctx.resilient_parsing:
+            raise LxgpuError("usage", f"there is no command {name!r}", fix=_guess(name))
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The page of the table."""
+        formatter.write(commands.help_page())
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command's name without loading any command."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=text)
+            for _, entries in commands.SECTIONS
+            for name, _, text in entries
+            if name.startswith(incomplete)
+        ]
+
+
+def _guess(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 -- for the error only
+
+    habit = commands.HABITS.get(name)
+    near = [habit] if habit else get_close_matches(name, commands.names(), n=2)
+    return f"did you mean {' or '.join(f'`lxgpu {word}`' for word in near)}?" if near else "lxgpu --help lists them"
+
+
+def _screen(ctx: click.Context) -> Screen:
+    screen: Screen = ctx.find_root().obj
+    return screen
+
+
+def _verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:  # noqa: ARG001 -- click's signature
+    if value:
+        import logging  # noqa: PLC0415 -- on request only
+
+        _screen(ctx).verbosity = value
+        logging.basicConfig(
+            level=logging.DEBUG if value > 1 else logging.INFO, format="%(levelname)s %(name)s: %(message)s"
+        )
+
+
+def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 -- click's signature
+    _screen(ctx).quiet |= value
+
+
+def _debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 -- click's signature
+    _screen(ctx).debug |= value
+
+
+def _color(ctx: click.Context, param: click.Parameter, value: str | None) -> None:  # noqa: ARG001 -- click's signature
+    if value:
+        _screen(ctx).color = value
+
+
+def _global_options(*, hidden: bool) -> list[click.Option]:
+    """The options that count before and after the command; after it they are not listed again."""
+    return [
+        click.Option(["-v", "--verbose"], count=True, expose_value=False, callback=_verbose, hidden=hidden),
+        click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_quiet, hidden=hidden),
+        click.Option(["--debug"], is_flag=True, expose_value=False, callback=_debug, hidden=hidden),
+        click.Option(
+            ["--color"],
+            type=click.Choice(["auto", "always", "never"]),
+            expose_value=False,
+            callback=_color,
+            hidden=hidden,
+        ),
+    ]
+
+
+def add_everywhere(command: click.Command) -> None:
+    """Let a command and those below it take the global options too, where their names are not taken."""
+    taken = {name for param in command.params for name in param.opts}
+    for option in _global_options(hidden=True):
+        option.opts = [name for name in option.opts if name not in taken]
+        if option.opts and not taken.issuperset(option.opts):
+            command.params.append(option)
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            add_everywhere(below)
+
+
+def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 -- click's signature
+    if value:
+        _screen(ctx).data(f"lxgpu {__version__}")
+        ctx.exit()
+
+
+ROOT = Lazy(
+    "lxgpu",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    params=[
+        *_global_options(hidden=False),
+        click.Option(["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version),
+    ],
+)
+
+
+def invoke(words: Sequence[str], screen: Screen) -> int:
+    """Runs a command line; errors go up as they are, click's included."""
+    try:
+        status = ROOT.main(list(words), prog_name="lxgpu", standalone_mode=False, obj=screen)
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
+    return status if isinstance(status, int) else 0
+
+
+def usage_error(error: BaseException) -> LxgpuError | None:
+    """Returns click's error as ours; None if it is none of click's."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return _no_command(error.ctx)
+    if not isinstance(error, click.ClickException):
+        return None
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "lxgpu"
+    return LxgpuError("usage", error.format_message().rstrip("."), fix=f"{path} --help")
+
+
+def _no_command(ctx: click.Context) -> LxgpuError:
+    below = ctx.command.list_commands(ctx) if isinstance(ctx.command, click.Group) else []
+    why = f"one of: {', '.join(below)}" if below else ""
+    return LxgpuError("usage", f"`{ctx.command_path}` needs a command", why=why, fix=f"{ctx.command_path} --help")

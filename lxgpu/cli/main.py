@@ -1,0 +1,108 @@
+"""The entry point: finds the command, runs it, and turns every error into words and an exit status.
+
+This is the one error boundary of the command line. The plain help page and the version are answered without
+importing anything else; commands load their modules when called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from lxgpu import __version__
+from lxgpu.cli import commands
+
+TYPE_CHECKING = False  # `typing` costs as much as all of this
+if TYPE_CHECKING:
+    from lxgpu.cli.render import Screen
+    from lxgpu.errors import LxgpuError
+
+CLOSED_PIPE = 141
+"""What a shell reports for a program that wrote to a closed pipe (128 + SIGPIPE)."""
+
+
+def main() -> NoReturn:
+    """The `lxgpu` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs one command line and returns its exit status."""
+    words = list(argv)
+    if "_LXGPU_COMPLETE" not in os.environ:
+        if words in ([], ["-h"], ["--help"]):
+            return _show(commands.help_page())
+        if words == ["--version"]:
+            return _show(f"lxgpu {__version__}")
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are text files here
+    return _guarded(words)
+
+
+def _show(text: str) -> int:
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _quiet_end()
+    return 0
+
+
+def _guarded(words: list[str]) -> int:
+    from lxgpu.cli.render import OutputClosedError, Screen  # noqa: PLC0415 -- not for --help
+
+    screen = Screen()
+    try:
+        from lxgpu.cli.group import invoke  # noqa: PLC0415 -- click is a third of the time of a command
+
+        return invoke(words, screen)
+    except OutputClosedError:
+        return _quiet_end()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the one boundary: every error ends in words
+        return _report(error, words, screen)
+
+
+def _quiet_end() -> int:
+    # Python flushes stdout once more when it ends; there is nobody to tell that this fails.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CLOSED_PIPE
+
+
+def _report(error: BaseException, words: list[str], screen: Screen) -> int:
+    from lxgpu.cli.failure import error_object, error_text, wants_json  # noqa: PLC0415 -- only when things go wrong
+
+    if screen.debug or os.environ.get("LXGPU_DEBUG"):
+        import traceback  # noqa: PLC0415
+
+        screen.alarm("".join(traceback.format_exception(error)).rstrip(), word="")
+    told = _translated(error, screen)
+    screen.alarm(error_text(told), word=f"error[{told.code}]")
+    if wants_json(words) and not screen.document_written:
+        from lxgpu.cli.plain import plain  # noqa: PLC0415
+        from lxgpu.cli.render import json_text  # noqa: PLC0415
+
+        screen.data(json_text({"error": plain(error_object(told))}))
+    return int(told.status)
+
+
+def _translated(error: BaseException, screen: Screen) -> LxgpuError:
+    """Every error as one that a person can act on."""
+    from lxgpu.errors import LxgpuError  # noqa: PLC0415
+
+    if isinstance(error, LxgpuError):
+        return error
+    if isinstance(error, KeyboardInterrupt):
+        return LxgpuError(
+            "interrupted",
+            "stopped by Ctrl-C",
+            why="a change that was begun stands in the journal, and the next command finishes or undoes it",
+        )
+    from lxgpu.cli.group import usage_error  # noqa: PLC0415
+
+    told = usage_error(error)
+    if told is not None:
+        return told
+    hint = "report it with the lines above" if screen.debug else "run it again with --debug and report what it says"
+    return LxgpuError("internal", f"{type(error).__name__}: {error}", why="this is a fault in lxgpu", fix=hint)

@@ -1,0 +1,205 @@
+"""What command lines are made of: types of values, the options that many commands share, and asking back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from lxgpu.cli.render import FORMATS, Output, Screen
+from lxgpu.errors import LxgpuError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Checked(click.ParamType[Any]):
+    """A value read by one of our own parsers; its error keeps its code and names the option."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401, ARG002 -- click's signature
+        """Parse a text; a default that is no text stays as it is."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except LxgpuError as error:
+            if param is None:
+                raise
+            where = param.opts[0] if param.param_type_name == "option" else param.human_readable_name
+            raise LxgpuError(
+                error.code, f"{where}: {error.brief}", why=error.why, fix=error.fix, details=error.details
+            ) from error
+
+
+class When(NamedTuple):
+    """A point in time as it was typed. What it means depends on the lab's zone, which the policy file knows."""
+
+    text: str
+
+    def at(self, *, now: datetime, zone: tzinfo) -> datetime:
+        """The instant in UTC.
+
+        Raises:
+            LxgpuError: `bad_time`: there is no such local time, or it comes twice.
+        """
+        from lxgpu.instants import parse_instant  # noqa: PLC0415
+
+        return parse_instant(self.text, now=now, zone=zone)
+
+
+class GpuCount(NamedTuple):
+    """`--gpus N` (a total) or `--gpus +N` (so many more)."""
+
+    number: int
+    more: bool
+
+
+def _duration(text: str) -> int:
+    from lxgpu.units import parse_duration  # noqa: PLC0415 -- when there is one to read
+
+    return parse_duration(text)
+
+
+def _size(text: str) -> int:
+    from lxgpu.units import parse_size  # noqa: PLC0415
+
+    return parse_size(text)
+
+
+def _when(text: str) -> When:
+    from datetime import UTC  # noqa: PLC0415
+
+    from lxgpu.instants import parse_instant  # noqa: PLC0415
+
+    parse_instant(text, now=datetime.now(UTC), zone=UTC)  # the form; the zone's own traps are looked at later
+    return When(text)
+
+
+def _name(text: str) -> str:
+    from lxgpu.model.names import check_name  # noqa: PLC0415
+
+    return check_name(text)
+
+
+def _person(text: str) -> str:
+    from lxgpu.model.names import check_person  # noqa: PLC0415
+
+    return check_person(text)
+
+
+def _gpu_count(text: str) -> GpuCount:
+    digits = text.removeprefix("+")
+    if not (digits.isascii() and digits.isdigit()):
+        raise LxgpuError("usage", f"{text!r} is no number of cards", why="2 means two in all, +1 means one more")
+    return GpuCount(number=int(digits), more=text.startswith("+"))
+
+
+class InstanceName(Checked):
+    """The name of a container that should exist; TAB offers those of the inventory."""
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """The names that begin so."""
+        from lxgpu.cli.completion import instance_names  # noqa: PLC0415
+
+        return [CompletionItem(name) for name in instance_names() if name.startswith(incomplete)]
+
+
+DURATION = Checked("duration", _duration)
+"""`4h` → seconds."""
+SIZE = Checked("size", _size)
+"""`64GiB` → bytes."""
+INSTANT = Checked("time", _when)
+"""`tomorrow 09:00` → `When`."""
+NAME = Checked("name", _name)
+"""A name by the rule, for something new."""
+PERSON = Checked("person", _person)
+"""A person's name: a name, and a Linux account's."""
+INSTANCE = InstanceName("name", _name)
+"""The name of an existing container."""
+GPUS = Checked("n", _gpu_count)
+"""`2` or `+1` → `GpuCount`."""
+
+
+def pass_screen(function: Callable[Concatenate[Screen, P], R]) -> Callable[P, R]:
+    """Gives a command the `Screen` as its first argument; for commands without `-o`."""
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        return function(click.get_current_context().find_root().obj, *args, **kwargs)
+
+    return wrapped
+
+
+def output(function: Callable[Concatenate[Output, P], R]) -> Callable[..., R]:
+    """Adds `-o`, `--json` and `--no-header`, and gives the command an `Output` as its first argument."""
+
+    @click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="Form of the result.",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+    @click.option("--no-header", is_flag=True, help="No header line in tables and CSV.")
+    @wraps(function)
+    def wrapped(*args: Any, form: str, as_json: bool, no_header: bool, **kwargs: Any) -> R:  # noqa: ANN401 -- the command's own
+        screen: Screen = click.get_current_context().find_root().obj
+        out = Output(screen, form="json" if as_json else form, header=not no_header)
+        return function(out, *args, **kwargs)
+
+    return wrapped
+
+
+def dry_run(function: F) -> F:
+    """Adds `--dry-run` (parameter `dry_run`)."""
+    return click.option("--dry-run", is_flag=True, help="Show what would be done, and why; change nothing.")(function)
+
+
+def yes(function: F) -> F:
+    """Adds `-y`/`--yes` (parameter `yes`)."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+
+
+def change(function: F) -> F:
+    """Adds what every changing command takes: `--dry-run` and `--yes`."""
+    return dry_run(yes(function))
+
+
+def confirm(what: str, *, yes: bool, name: str = "") -> None:
+    """Ask before something is destroyed or taken; returns only if it is to be done.
+
+    Args:
+        what: what will happen, as a sentence without its stop: "alice's container is deleted".
+        yes: --yes was given; nothing is asked.
+        name: what to type; without it, y is enough.
+
+    Raises:
+        LxgpuError: `confirm`, when the answer is another one, or nobody can be asked.
+    """
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise LxgpuError("confirm", f"not done: {what}", why="there is no terminal to ask on", fix="add --yes")
+    sys.stderr.write(f"{what}.\n" + (f"Type {name} to go on: " if name else "Go on? [y/N] "))
+    sys.stderr.flush()
+    answer = sys.stdin.readline().strip()
+    if answer != name if name else answer.lower() not in {"y", "yes"}:
+        raise LxgpuError("confirm", f"not done: {what}", why="the answer was not " + (name or "y"))

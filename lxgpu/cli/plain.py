@@ -1,0 +1,82 @@
+"""From our values to what JSON, YAML and CSV can carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import PurePath
+
+
+def plain(value: object) -> object:
+    """Returns a value made of dicts, lists, text, numbers, booleans and None only.
+
+    Dataclasses become objects with their fields in order, enums their values, times RFC 3339 in UTC, sets sorted
+    lists. None stays None: unknown is not zero.
+
+    Raises:
+        TypeError: for a value that has no such form, and for a time without a zone.
+    """
+    match value:
+        case Enum():
+            return plain(value.value)
+        case None | bool() | int() | float() | str():
+            return value
+        case Mapping():
+            return {str(plain(key)): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case set() | frozenset():
+            return sorted((plain(item) for item in value), key=str)
+        case _:
+            return _of_object(value)
+
+
+def _of_object(value: object) -> object:
+    if isinstance(value, datetime):
+        return _time(value)
+    if isinstance(value, PurePath):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    raise TypeError(f"{type(value).__name__} has no form for output")
+
+
+def _time(value: datetime) -> str:
+    from lxgpu.instants import format_utc  # noqa: PLC0415 -- few commands print times
+
+    if value.tzinfo is None:
+        raise TypeError(f"a time without a zone: {value}")
+    return format_utc(value)
+
+
+def pick(item: object, path: str) -> object:
+    """Returns the attribute or key at a dotted path; None where something on the way is None.
+
+    Raises:
+        AttributeError: a dataclass has no such field.
+        KeyError: a mapping has no such key.
+    """
+    value: object = item
+    for name in path.split("."):
+        if value is None:
+            return None
+        value = value[name] if isinstance(value, Mapping) else getattr(value, name)
+    return value
+
+
+def cell(value: object, *, unknown: str = "-") -> str:
+    """Returns one line of text for a value: lists joined by commas, yes and no, `unknown` for None."""
+    simple = plain(value)
+    match simple:
+        case None:
+            return unknown
+        case bool():
+            return "yes" if simple else "no"
+        case list():
+            return ",".join(cell(item, unknown=unknown) for item in simple) or ("-" if unknown else "")
+        case dict():
+            return ",".join(f"{key}={cell(item, unknown=unknown)}" for key, item in simple.items())
+        case _:
+            return " ".join(str(simple).split())
