@@ -111,7 +111,9 @@ CATALOGUE: dict[str, Entry] = {
         Exit.USAGE,
         "The command destroys or takes something, and there is no terminal to ask on. Give --yes if you mean it.",
     ),
-    "not_found": Entry(Exit.NOT_FOUND, "There is nothing of that name. `lxgpu ls` and `lxgpu gpus` list what there is."),
+    "not_found": Entry(
+        Exit.NOT_FOUND, "There is nothing of that name. `lxgpu ls` and `lxgpu gpus` list what there is."
+    ),
     "not_allowed": Entry(Exit.NOT_ALLOWED, "Only an admin named in the policy, or root, may do this."),
     "not_ours": Entry(
         Exit.NOT_ALLOWED,
@@ -126,12 +128,21 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "unavailable": Entry(Exit.UNAVAILABLE, "LXD or NVML does not answer. `lxgpu doctor` looks for the cause."),
     "engine": Entry(Exit.UNAVAILABLE, "LXD answered with an error that lxgpu does not know how to mend."),
+    "lab_step": Entry(
+        Exit.UNAVAILABLE,
+        "A step of making or taking down the lab failed. What was done stays; `lxgpu lab up` goes on from there,"
+        " `lxgpu lab down` takes it away.",
+    ),
     "outcome_unknown": Entry(
         Exit.TIMED_OUT,
         "The answer did not come in time, so it is not known whether the change was made. lxgpu finds out and"
         " goes on from there at the next command.",
     ),
     "findings": Entry(Exit.FINDINGS, "The check found something; each finding has its remedy."),
+    "lab_remains": Entry(
+        Exit.FINDINGS,
+        "`lxgpu lab down` could not take everything away; the list says what is left. End what uses it, then repeat.",
+    ),
     "partly_failed": Entry(Exit.FINDINGS, "Some rows of the batch failed; the others were done."),
     "interrupted": Entry(Exit.INTERRUPTED, "Interrupted. What was begun is finished or undone by the next command."),
 }
