@@ -84,6 +84,11 @@ class Entry:
 # One entry a code, in the order of the exit statuses; a test holds that each is used and documented.
 CATALOGUE: dict[str, Entry] = {
     "internal": Entry(Exit.FAULT, "A fault in lxgpu itself. Please report it with the output of --debug."),
+    "inventory_damaged": Entry(
+        Exit.FAULT,
+        "The inventory's file is not sound. `lxgpu inventory restore BACKUP` brings back a copy; without one,"
+        " `lxgpu inventory rebuild` reads everything back from LXD. The damaged file is kept beside it.",
+    ),
     "usage": Entry(Exit.USAGE, "The words of the command do not fit. `lxgpu COMMAND --help` lists them."),
     "bad_file": Entry(Exit.USAGE, "A file that lxgpu reads has mistakes. All of them are listed with line and column."),
     "bad_name": Entry(
@@ -122,6 +127,16 @@ CATALOGUE: dict[str, Entry] = {
     "over_limit": Entry(Exit.REFUSED, "The policy file allows this person less than was asked for."),
     "exists": Entry(Exit.CONFLICT, "Something of that name exists already."),
     "conflict": Entry(Exit.CONFLICT, "Somebody else changed the same thing at the same time. Look again, then repeat."),
+    "inventory_lost": Entry(
+        Exit.CONFLICT,
+        "The inventory's file was removed or replaced while a command used it. The command stopped before it wrote"
+        " anything. Removed by mistake: `lxgpu inventory rebuild` reads everything back from LXD.",
+    ),
+    "inventory_newer": Entry(
+        Exit.CONFLICT,
+        "A newer lxgpu has written the inventory, and an older one could destroy what it does not know. Install the"
+        " newer one, or restore the copy that was made before the change (PATH.before-NNN).",
+    ),
     "no_capacity": Entry(
         Exit.NO_CAPACITY,
         "Not enough free cards at this moment. `lxgpu reserve` waits in line and books the next free ones.",
@@ -132,6 +147,11 @@ CATALOGUE: dict[str, Entry] = {
         Exit.UNAVAILABLE,
         "A step of making or taking down the lab failed. What was done stays; `lxgpu lab up` goes on from there,"
         " `lxgpu lab down` takes it away.",
+    ),
+    "inventory_storage": Entry(
+        Exit.UNAVAILABLE,
+        "The inventory cannot be read or written: a full disk, a read-only or a network file system, a folder that is"
+        " missing. What was being written is undone; nothing is half done.",
     ),
     "outcome_unknown": Entry(
         Exit.TIMED_OUT,
