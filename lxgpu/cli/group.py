@@ -136,10 +136,10 @@ ROOT = Lazy(
 )
 
 
-def invoke(words: Sequence[str], screen: Screen) -> int:
+def invoke(words: Sequence[str], screen: Screen, *, root: click.Command = ROOT) -> int:
     """Runs a command line; errors go up as they are, click's included."""
     try:
-        status = ROOT.main(list(words), prog_name="lxgpu", standalone_mode=False, obj=screen)
+        status = root.main(list(words), prog_name="lxgpu", standalone_mode=False, obj=screen)
     except click.Abort as error:
         raise KeyboardInterrupt from error
     return status if isinstance(status, int) else 0

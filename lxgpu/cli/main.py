@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
 
 from lxgpu import __version__
 from lxgpu.cli import commands
 
-TYPE_CHECKING = False  # `typing` costs as much as all of this
+TYPE_CHECKING = False  # importing `typing` would cost as much as Python's own start
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
+
     from lxgpu.cli.render import Screen
     from lxgpu.errors import LxgpuError
 
@@ -38,7 +39,13 @@ def run(argv: Sequence[str]) -> int:
             return _show(f"lxgpu {__version__}")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are text files here
-    return _guarded(words)
+    return guarded(words, _invoke)
+
+
+def _invoke(words: list[str], screen: Screen) -> int:
+    from lxgpu.cli.group import invoke  # noqa: PLC0415 -- click is a third of the time of a command
+
+    return invoke(words, screen)
 
 
 def _show(text: str) -> int:
@@ -50,13 +57,12 @@ def _show(text: str) -> int:
     return 0
 
 
-def _guarded(words: list[str]) -> int:
+def guarded(words: list[str], invoke: Callable[[list[str], Screen], int]) -> int:
+    """Runs `invoke` on the words of a command line and returns the exit status, whatever it raises."""
     from lxgpu.cli.render import OutputClosedError, Screen  # noqa: PLC0415 -- not for --help
 
     screen = Screen()
     try:
-        from lxgpu.cli.group import invoke  # noqa: PLC0415 -- click is a third of the time of a command
-
         return invoke(words, screen)
     except OutputClosedError:
         return _quiet_end()

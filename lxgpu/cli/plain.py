@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
-from pathlib import PurePath
 
 
 def plain(value: object) -> object:
@@ -36,8 +36,8 @@ def plain(value: object) -> object:
 def _of_object(value: object) -> object:
     if isinstance(value, datetime):
         return _time(value)
-    if isinstance(value, PurePath):
-        return str(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     raise TypeError(f"{type(value).__name__} has no form for output")

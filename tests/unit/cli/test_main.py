@@ -1,0 +1,279 @@
+"""The frame of the command line: help, errors, exit statuses, start-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from importlib import import_module
+
+import click
+import pytest
+
+from lxgpu import __version__
+from lxgpu.cli import commands, failure, main
+from lxgpu.errors import CATALOGUE, Exit, LxgpuError, Problem
+
+HEAVY = ("pylxd", "requests", "pydantic", "paramiko", "yaml", "jinja2", "rich", "sqlite3", "click")
+
+
+@pytest.mark.parametrize("words", [(), ("-h",), ("--help",), ("-q", "--help")])
+def test_help_goes_to_stdout_and_is_the_same_by_every_way(lxgpu, words):
+    """`lxgpu`, -h and --help print one page, whether click is loaded or not."""
+    done = lxgpu(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == commands.help_page()
+
+
+@pytest.mark.parametrize("words", [("--version",), ("-q", "--version")])
+def test_version_is_printed_by_every_way(lxgpu, words):
+    """The version is the package's."""
+    assert lxgpu(*words).stdout == f"lxgpu {__version__}\n"
+
+
+def test_every_command_is_listed_once_and_fits_eighty_columns():
+    """The help page reads well on the smallest terminal."""
+    names = commands.names()
+    assert len(names) == len(set(names))
+    assert not [line for line in commands.help_page().splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize("name", commands.names())
+def test_every_command_of_the_table_loads_and_has_its_own_page(name):
+    """No line of the table leads nowhere."""
+    place = commands.place_of(name)
+    assert place is not None
+    command = getattr(import_module(place[0]), place[1])
+    assert isinstance(command, click.Command)
+    assert command.help
+
+
+def test_help_loads_nothing_heavy():
+    """`lxgpu --help` imports neither a library nor a command."""
+    program = (
+        "import sys; from lxgpu.cli.main import run; run(['--help']);"
+        "print(*sorted(name for name in sys.modules if '.' not in name or name.startswith('lxgpu.')), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert not loaded & set(HEAVY)
+    assert {name for name in loaded if name.startswith("lxgpu.")} == {
+        "lxgpu.cli",
+        "lxgpu.cli.main",
+        "lxgpu.cli.commands",
+    }
+
+
+def test_a_command_without_need_of_them_loads_no_driver_and_no_database():
+    """Errors, explanations and completion never pay for what they do not use."""
+    program = (
+        "import sys; from lxgpu.cli.main import run; run(['explain', 'confirm']);print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not set(done.stderr.split()) & (set(HEAVY) - {"click"})
+
+
+def test_help_starts_as_fast_as_promised():
+    """`lxgpu --help` takes at most five times as long as Python that does nothing (best of 7 each)."""
+
+    def best(*words: str) -> float:
+        times = []
+        for _ in range(7):
+            begin = time.perf_counter()
+            subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+            times.append(time.perf_counter() - begin)
+        return statistics.median(sorted(times)[:3])
+
+    assert best("-m", "lxgpu", "--help") <= 5 * best("-c", "pass")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("creat", "create"), ("rm", "delete"), ("list", "ls"), ("gpuz", "gpus"), ("completoin", "completion")],
+)
+def test_a_wrong_command_is_answered_with_the_right_one(lxgpu, typed, meant):
+    """Typing errors and habits from elsewhere get a suggestion, exit 2."""
+    done = lxgpu(typed)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error[usage] there is no command '{typed}'\n")
+    assert f"`lxgpu {meant}`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("explain", "--nonsense"), ("completion",), ("completion", "tcsh"), ("-q",), ("--colour", "explain")]
+)
+def test_usage_errors_have_our_form_and_name_the_next_step(lxgpu, words):
+    """What click finds wrong looks like every other error and exits 2."""
+    done = lxgpu(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error[usage] ")
+    assert "\nfix: lxgpu" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("-o", "json"), ("--json",), ("-ojson",), ("--output", "json"), ("--output=json",)])
+def test_errors_are_json_on_stdout_when_json_was_asked_for(lxgpu, words):
+    """Scripts get the same error as an object; people still get the text."""
+    done = lxgpu("explain", "nothing_such", *words)
+    assert done.returncode == 3
+    assert done.stderr.startswith("error[not_found] ")
+    document = json.loads(done.stdout)
+    assert set(document) == {"error"}
+    assert set(document["error"]) == {"code", "message", "why", "fix", "problems", "details"}
+    assert document["error"]["code"] == "not_found"
+
+
+def test_usage_errors_are_json_too(lxgpu):
+    """Also where the command line could not be parsed."""
+    done = lxgpu("explain", "--json", "--nonsense")
+    assert json.loads(done.stdout)["error"]["code"] == "usage"
+
+
+def test_words_for_another_program_do_not_ask_for_json():
+    """After `--` the words are not ours."""
+    assert not failure.wants_json(["exec", "alice", "--", "kubectl", "get", "-o", "json"])
+    assert not failure.wants_json(["ls", "-o", "yaml"])
+
+
+def test_the_text_of_an_error_has_every_part_in_order():
+    """What, each problem with its line and caret, why, fix."""
+    error = LxgpuError(
+        "bad_file",
+        "policy.yaml has a mistake",
+        problems=[Problem("no whole number: 'two'", "policy.yaml:14:11: users.bob.limit", "  bob: {limit: two}\n  ^")],
+        why=("one", "two\nlines"),
+        fix="mend it",
+    )
+    assert failure.error_text(error).splitlines() == [
+        "error[bad_file] policy.yaml has a mistake",
+        "policy.yaml:14:11: users.bob.limit: no whole number: 'two'",
+        "      bob: {limit: two}",
+        "      ^",
+        "why: one",
+        "why: two",
+        "     lines",
+        "fix: mend it",
+    ]
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_explain_knows_every_code_and_its_exit_status(lxgpu, code):
+    """`lxgpu explain CODE` works for each code, also as it is printed in errors."""
+    [item] = json.loads(lxgpu("explain", f"error[{code}]", "--json").stdout)["items"]
+    assert item == {"code": code, "exit_status": int(CATALOGUE[code].status), "text": CATALOGUE[code].text}
+
+
+def test_every_exit_status_can_be_reached_by_a_code():
+    """The table of exit statuses has no number without a meaning."""
+    assert {entry.status for entry in CATALOGUE.values()} == set(Exit) - {Exit.OK}
+
+
+def _boundary(program: str, *words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the real boundary around a command of the test's own."""
+    source = (
+        "import click, sys; from lxgpu.cli import group, main\n"
+        f"@click.command()\ndef probe():\n    {program}\n"
+        "group.add_everywhere(probe)\n"
+        f"sys.exit(main.guarded({list(words)!r}, lambda words, screen: group.invoke(words, screen, root=probe)))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
+    )
+
+
+def test_a_fault_is_told_without_a_traceback():
+    """An unexpected exception is error[internal], exit 1, and says how to see more."""
+    done = _boundary("raise ValueError('odd')")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[0] == "error[internal] ValueError: odd"
+    assert "--debug" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("words", "env"), [(("--debug",), {}), ((), {"LXGPU_DEBUG": "1"})])
+def test_debug_shows_the_traceback(words, env):
+    """--debug after the command, or LXGPU_DEBUG, brings the traceback."""
+    done = _boundary("raise ValueError('odd')", *words, env=env)
+    assert done.returncode == 1
+    assert "Traceback (most recent call last)" in done.stderr
+
+
+def test_a_broken_pipe_of_ours_is_not_taken_for_a_closed_stdout():
+    """Only stdout's reader going away is quiet; a BrokenPipeError from elsewhere is a fault."""
+    done = _boundary("raise BrokenPipeError('socket')")
+    assert done.returncode == 1
+    assert "BrokenPipeError" in done.stderr
+
+
+def test_output_to_nobody_ends_quietly():
+    """`lxgpu explain | true` says nothing about pipes."""
+    read, write = os.pipe()
+    os.close(read)
+    for words in (["explain"], ["--help"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "lxgpu", *words], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (main.CLOSED_PIPE, "")
+    os.close(write)
+
+
+def test_ctrl_c_is_answered_with_a_sentence_and_130():
+    """An interrupt says what becomes of the work begun."""
+    done = _boundary(f"import os; os.kill(os.getpid(), {int(signal.SIGINT)}); import time; time.sleep(5)")
+    assert done.returncode == 130
+    assert "error[interrupted]" in done.stderr
+    assert "journal" in done.stderr
+
+
+def test_a_command_can_choose_its_exit_status():
+    """`ctx.exit(10)` is how a check reports findings."""
+    assert _boundary("click.get_current_context().exit(10)").returncode == 10
+
+
+@pytest.mark.parametrize(
+    ("env", "words", "colored"),
+    [
+        ({}, (), True),
+        ({"NO_COLOR": "1"}, (), False),
+        ({"TERM": "dumb"}, (), False),
+        ({}, ("--color", "never"), False),
+        ({"NO_COLOR": "1"}, ("--color", "always"), True),
+    ],
+)
+def test_colour_is_for_terminals_and_can_be_refused(on_terminal, env, words, colored):
+    """NO_COLOR, TERM=dumb and --color decide; the words are the same."""
+    status, written = on_terminal(["-m", "lxgpu", *words, "explain", "nothing_such"], env=env)
+    assert status == 3
+    assert ("\033[" in written) is colored
+    assert "error[not_found]" in written
+
+
+def test_without_a_terminal_there_is_no_colour(lxgpu):
+    """Logs stay readable."""
+    assert "\033[" not in lxgpu("explain", "nothing_such").stderr
+
+
+def test_a_stdout_that_knows_no_unicode_is_no_fault(lxgpu):
+    """In an ASCII locale the text comes with escapes, and JSON stays valid."""
+    env = {"PYTHONIOENCODING": "ascii"}
+    done = lxgpu("explain", "bad_key", "--json", env=env)
+    assert done.returncode == 0
+    assert "…" in json.loads(done.stdout)["items"][0]["text"]
+    assert lxgpu("explain", "bad_key", env=env).returncode == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_for_each_shell(lxgpu, shell):
+    """The script calls lxgpu itself."""
+    done = lxgpu("completion", shell)
+    assert done.returncode == 0
+    assert "_LXGPU_COMPLETE" in done.stdout
+
+
+def test_bash_completes_commands_without_loading_them(lxgpu):
+    """TAB after `lxgpu exp` offers `explain`."""
+    done = lxgpu(env={"_LXGPU_COMPLETE": "bash_complete", "COMP_WORDS": "lxgpu exp", "COMP_CWORD": "1"})
+    assert done.stdout.split() == ["plain,explain"]
