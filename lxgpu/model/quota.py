@@ -47,8 +47,12 @@ class Terms:
 
     def over(self, lower: Terms) -> Terms:
         """This level laid over a lower one: what it does not say shines through."""
-        said = {name: value for name in _TERM_NAMES if (value := getattr(self, name)) is not None}
+        said = self.said()
         return replace(lower, **said) if said else lower
+
+    def said(self) -> dict[str, Any]:
+        """The fields that this level says something about."""
+        return {name: value for name in _TERM_NAMES if (value := getattr(self, name)) is not None}
 
 
 _TERM_NAMES = tuple(item.name for item in fields(Terms))
