@@ -103,8 +103,11 @@ class Engine(Protocol):
     def gpus(self) -> tuple[Gpu, ...]:
         """The NVIDIA cards the engine sees, in PCI order; one request, never cached."""
 
-    def instances(self) -> tuple[Sighting, ...]:
-        """All instances of all projects with their state, in one request."""
+    def instances(self, *, with_state: bool = True) -> tuple[Sighting, ...]:
+        """All instances of all projects, in one request.
+
+        Without state: no `init_pid`, addresses and disk use, and 20 times as fast (`ls`).
+        """
 
     def instance(self, name: str) -> Sighting | None:
         """One instance with its ETag and state; None if there is none."""
@@ -343,3 +346,10 @@ class Login(Protocol):
 
     def new_key(self, comment: str) -> tuple[str, str]:
         """A fresh ed25519 pair: (private key in OpenSSH form, public line)."""
+
+
+class Texts(Protocol):
+    """The templates: what is written into containers and to people."""
+
+    def render(self, template: str, **values: object) -> str:
+        """A template filled in. Error `bad_file`: the template is missing or broken."""

@@ -1,0 +1,89 @@
+"""What LXD and the socket below it say, in the words of lxgpu's errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from lxgpu.errors import LxgpuError
+
+NOT_FOUND = 404
+CONFLICT = 409
+STALE = 412
+SHUT = 503
+
+# Only whole sentences count: a device that failed also says "address already in use" or "not found".
+_BUSY = re.compile(r"instance is busy|matching non-reusable operation", re.IGNORECASE)
+_EXISTS = re.compile(
+    r"entry already exists|^Name .* already in use|fingerprint already exists|by that name already exists"
+    r"|^(?:Volume|Snapshot|Alias|Instance).* already exists",
+    re.IGNORECASE,
+)
+_MISSING = re.compile(
+    r"(?:instance|image|volume|snapshot|pool|network|alias)(?: not found| not provided\b.*)$"
+    r"|^snapshot .* does not exist$",
+    re.IGNORECASE,
+)
+_ALREADY = re.compile(r"is already (?:running|stopped|frozen)|isn't running|is not running", re.IGNORECASE)
+_READ_BACK = "lxgpu reads back what was done and goes on from there; repeat the command"
+
+_LOOK = "lxgpu doctor looks for the cause"
+
+
+def is_busy(text: str) -> bool:
+    """Whether LXD refused only because something else is going on with the instance (nothing was begun)."""
+    return _BUSY.search(text) is not None
+
+
+def is_already(text: str) -> bool:
+    """Whether LXD says that the instance has the asked-for state (to be read back, not believed)."""
+    return _ALREADY.search(text) is not None
+
+
+def refusal(
+    what: str, *, status: int, text: str, log: Sequence[str] = (), details: Mapping[str, object] | None = None
+) -> LxgpuError:
+    """LXD answered, and the answer is no. `log` are lines of the instance's log that tell the cause.
+
+    `status` is the HTTP status, or 0 for an operation that was begun and failed.
+    """
+    if status == STALE:
+        return LxgpuError("conflict", f"{what}: it was changed by somebody else in between", why=text)
+    if is_busy(text):
+        return LxgpuError("conflict", f"{what}: LXD is busy with it", why=text, fix="try again in a few seconds")
+    if status == SHUT:
+        return LxgpuError("unavailable", f"{what}: LXD is starting up or shutting down", why=text, fix=_LOOK)
+    if status == CONFLICT or _EXISTS.search(text):
+        return LxgpuError("exists", f"{what}: it exists already", why=text)
+    if status == NOT_FOUND or _MISSING.search(text):
+        return LxgpuError("not_found", f"{what}: LXD knows no such thing", why=text)
+    return LxgpuError("engine", f"{what}: LXD refused", why=(text or f"HTTP status {status}", *log), details=details)
+
+
+def not_sent(socket: str, error: BaseException, what: str) -> LxgpuError:
+    """The server was not reached, so nothing was changed; missing, refused and denied are told apart."""
+    if isinstance(error, FileNotFoundError):
+        why = f"there is no socket at {socket}"
+        fix = "install or start LXD (systemctl start lxd.socket, or snap start lxd), or name its socket in the settings"
+    elif isinstance(error, ConnectionRefusedError):
+        why = f"nobody listens on {socket}; the daemon has stopped or is being restarted"
+        fix = "start LXD (systemctl start lxd, or snap start lxd) and repeat the command"
+    elif isinstance(error, PermissionError):
+        why = f"{socket} may not be opened by this user"
+        fix = "run the command as root, or as a member of the group that owns the socket (ls -l shows it)"
+    else:
+        why = f"{socket}: {error}"
+        fix = _LOOK
+    return LxgpuError("unavailable", f"{what}: LXD cannot be reached", why=why, fix=fix)
+
+
+def no_answer(error: BaseException, what: str, seconds: float) -> LxgpuError:
+    """A question (not a change) got no whole answer."""
+    why = f"no answer in {seconds:g} s" if isinstance(error, TimeoutError) else str(error)
+    return LxgpuError("unavailable", f"{what}: LXD does not answer", why=why, fix=_LOOK)
+
+
+def outcome_unknown(what: str, why: str, seconds: float) -> LxgpuError:
+    """A change was sent and nobody knows whether it was or will be made."""
+    brief = f"{what}: not known whether it was done"
+    return LxgpuError("outcome_unknown", brief, why=(why, f"the deadline was {seconds:g} s"), fix=_READ_BACK)
