@@ -1,0 +1,80 @@
+"""May they have it at all: quota, class and the person's own end. Every refusal at once."""
+
+from __future__ import annotations
+
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.plan import Reason
+from lxgpu.model.quota import Entitlement
+from lxgpu.model.request import GpuRequest
+from lxgpu.model.snapshot import Snapshot
+
+
+def entitlement(snapshot: Snapshot, person: str) -> Entitlement:
+    """What the policy gives a person now."""
+    groups = snapshot.policy.groups_of(person, snapshot.unix_groups.get(person, frozenset()))
+    return snapshot.policy.entitlement(person, groups, snapshot.now)
+
+
+def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
+    """Why the policy refuses a request for cards; empty when it does not.
+
+    Codes: `person_ended`, `unknown_class`, `class_not_allowed`, `over_limit`, `over_class_limit`, `over_group_limit`.
+    """
+    policy, now = snapshot.policy, snapshot.now
+    entitled = entitlement(snapshot, request.owner)
+    reasons: list[Reason] = []
+    if entitled.ended(now):
+        reasons.append(Reason("person_ended", f"{request.owner}'s time ended on {entitled.until:%Y-%m-%d}"))
+    name = request.class_name or entitled.class_name
+    chosen = policy.classes.get(name)
+    if chosen is None:
+        known = ", ".join(sorted(policy.classes))
+        return (*reasons, Reason("unknown_class", f"there is no class {name!r}; the policy has {known}"))
+    if not policy.may_use(name, request.owner, snapshot.unix_groups.get(request.owner, frozenset()), now):
+        reasons.append(Reason("class_not_allowed", f"{request.owner} may not use class {name}"))
+    if request.more <= 0:
+        return tuple(reasons)
+    held = cards_of(snapshot, request.owner)
+    if held + request.more > entitled.limit:
+        reasons.append(
+            Reason(
+                "over_limit",
+                f"{request.owner} may hold {entitled.limit} GPUs, holds {held}, asks for {request.more} more",
+            )
+        )
+    in_class = cards_of(snapshot, request.owner, class_name=name)
+    if chosen.max_gpus is not None and in_class + request.more > chosen.max_gpus:
+        reasons.append(
+            Reason(
+                "over_class_limit", f"one person may hold {chosen.max_gpus} GPUs in class {name}, {in_class} are held"
+            )
+        )
+    return (*reasons, *_group_reasons(snapshot, request, entitled))
+
+
+def cards_of(snapshot: Snapshot, person: str, *, class_name: str = "") -> int:
+    """How many slots a person's instances hold or have been promised, in one class or in all."""
+    mine = {row.name for row in snapshot.records.instances if row.owner == person}
+    return sum(
+        row.instance in mine and (not class_name or row.class_name == class_name)
+        for row in snapshot.records.assignments
+        if row.live or row.state is AssignmentState.PLANNED
+    )
+
+
+def _group_reasons(snapshot: Snapshot, request: GpuRequest, entitled: Entitlement) -> list[Reason]:
+    reasons = []
+    owners = {row.name: row.owner for row in snapshot.records.instances}
+    for name in entitled.groups:
+        total = snapshot.policy.group_total(name, snapshot.now)
+        if total.limit is None:
+            continue
+        held = sum(
+            name in snapshot.policy.groups_of(owner, snapshot.unix_groups.get(owner, frozenset()))
+            for row in snapshot.records.assignments
+            if row.live and (owner := owners.get(row.instance)) is not None
+        )
+        if held + request.more > total.limit:
+            text = f"group {name} may hold {total.limit} GPUs together, holds {held}, {request.more} more are asked for"
+            reasons.append(Reason("over_group_limit", text))
+    return reasons

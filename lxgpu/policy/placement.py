@@ -1,0 +1,98 @@
+"""Which free cards, if there are enough: the closest together, the already proven ones first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fnmatch import fnmatchcase
+
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.plan import Reason
+from lxgpu.model.request import GpuRequest
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.exclusivity import holdings
+
+
+def obstacles(snapshot: Snapshot) -> dict[str, Reason]:
+    """Why a card cannot be lent now, by UUID; a card without an entry is free.
+
+    Codes: `held`, `promised`, `closed`, `quarantined`, `sick`, `foreign`.
+    """
+    records, seen = snapshot.records, snapshot.seen
+    found: dict[str, Reason] = {}
+    for holding in holdings(seen):
+        if records.holder(Slot(holding.uuid)) is None:
+            text = f"attached to {holding.instance} (project {holding.project}) without lxgpu"
+            found[holding.uuid] = Reason("foreign", text)
+    for reading in seen.readings.items if seen.readings else ():
+        if reading.fault:
+            found[reading.uuid] = Reason("sick", f"NVML says {reading.fault}")
+    for slot in records.slots:
+        if slot.quarantine:
+            found[slot.slot.gpu] = Reason("quarantined", slot.quarantine)
+    for card in records.cards:
+        if card.closed:
+            found[card.uuid] = Reason("closed", f"closed by {card.closed_by}: {card.closed}")
+    for row in records.assignments:
+        if row.live:
+            found[row.slot.gpu] = Reason("held", f"held by {row.instance}")
+        elif row.state is AssignmentState.PLANNED:
+            found.setdefault(row.slot.gpu, Reason("promised", f"promised to {row.instance}"))
+    return found
+
+
+def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[Reason, ...]:
+    """The slots to grant, or the reasons why there are none.
+
+    Several cards come from one NUMA node where one has enough of them; of several such nodes the one with the
+    fewest free cards, so that large requests find room later. Ties go to proven slots, then by PCI address.
+    Codes: `no_such_gpu`, `no_such_model`, `not_free`, `no_capacity`.
+    """
+    if request.more <= 0:
+        return ()
+    blocked = obstacles(snapshot)
+    if request.uuids:
+        return _exactly(snapshot, request, blocked)
+    fitting = [gpu for gpu in snapshot.seen.gpus if _fits(gpu.model, request.model)]
+    if snapshot.seen.gpus and not fitting:
+        models = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus}))
+        return (Reason("no_such_model", f"no card's model matches {request.model!r}; there are {models}"),)
+    free = [gpu for gpu in fitting if gpu.uuid not in blocked]
+    if len(free) < request.more:
+        taken = sorted({blocked[gpu.uuid].text for gpu in fitting if gpu.uuid in blocked})
+        text = f"{request.more} GPUs asked for, {len(free)} of {len(fitting)} are free"
+        return (Reason("no_capacity", text), *(Reason("no_capacity", line) for line in taken))
+    return tuple(Slot(gpu.uuid) for gpu in _nearest(snapshot, free, request.more))
+
+
+def _exactly(
+    snapshot: Snapshot, request: GpuRequest, blocked: dict[str, Reason]
+) -> tuple[Slot, ...] | tuple[Reason, ...]:
+    reasons = []
+    for uuid in request.uuids:
+        if snapshot.seen.gpu(uuid) is None:
+            reasons.append(Reason("no_such_gpu", f"the host shows no card {uuid}"))
+        elif uuid in blocked:
+            reasons.append(Reason("not_free", f"{uuid} is {blocked[uuid].text}"))
+    return tuple(reasons) or tuple(Slot(uuid) for uuid in request.uuids)
+
+
+def _fits(model: str, pattern: str) -> bool:
+    """Whether a model's name matches; a pattern without a star may stand anywhere in it ("3090")."""
+    wanted = pattern.lower()
+    return fnmatchcase(model.lower(), wanted if "*" in wanted else f"*{wanted}*")
+
+
+def _nearest(snapshot: Snapshot, free: list[Gpu], count: int) -> list[Gpu]:
+    def rank(gpu: Gpu) -> tuple[bool, str]:
+        known = snapshot.records.slot(Slot(gpu.uuid))
+        return (known is None or not known.proven(snapshot.seen.boot_id), gpu.pci)
+
+    by_node: dict[int, list[Gpu]] = defaultdict(list)
+    for gpu in free:
+        by_node[-1 if gpu.numa_node is None else gpu.numa_node].append(gpu)
+    enough = [node for node, cards in by_node.items() if len(cards) >= count]
+    if enough:
+        node = min(enough, key=lambda item: (len(by_node[item]), item))
+        return sorted(by_node[node], key=rank)[:count]
+    return sorted(free, key=rank)[:count]

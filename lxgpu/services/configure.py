@@ -1,0 +1,52 @@
+"""Bring one instance in LXD in line with the inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.instance import Sighting
+from lxgpu.services import instances
+from lxgpu.services.identity import ensure_identity
+from lxgpu.services.site import Site
+from lxgpu.services.wanted import Picture, full
+
+
+def picture(site: Site, name: str, *, gpus: tuple[Gpu, ...]) -> Picture:
+    """All that decides how an instance must look."""
+    records = site.inventory.read()
+    instance = records.instance(name)
+    person = records.person(instance.owner) if instance else None
+    if instance is None or person is None:
+        raise LxgpuError("not_found", f"the inventory has no instance {name}", fix="lxgpu ls lists those there are")
+    profile = site.profile(instance.profile)
+    policy = site.policy()
+    groups = policy.groups_of(person.name, site.unix_groups(person.name))
+    return Picture(
+        instance=instance,
+        person=person,
+        assignments=records.held_by(name),
+        gpus=gpus,
+        profile=profile,
+        settings=site.settings,
+        identity=records.identity or ensure_identity(site),
+        keys=tuple(key.line for key in records.keys if key.person == person.name),
+        data=policy.data_for(groups),
+        nvidia=site.nvidia(profile),
+    )
+
+
+def configure(site: Site, wanted: Picture, *, operation: str, attached: Iterable[Slot] | None = None) -> Sighting:
+    """Make LXD show what the inventory says; `attached` defaults to all cards the instance may use.
+
+    Gives the sighting in which it is true.
+    """
+    slots = wanted.usable if attached is None else frozenset(attached)
+    return instances.put(site, wanted.instance.name, lambda now: full(wanted, now, attached=slots, operation=operation))
+
+
+def set_rule(site: Site, wanted: Picture, seen: Sighting) -> None:
+    """Let a running instance open its own cards and no other."""
+    if seen.init_pid is not None:
+        site.probe.set_rule(seen.init_pid, denied=wanted.denied(), allowed=wanted.allowed())

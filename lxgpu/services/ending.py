@@ -1,0 +1,212 @@
+"""Delete, suspend, resume: the cards go back, the port closes, what people made stays as long as promised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.instance import Instance, InstanceState, Power
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.ports import Change, Tx
+from lxgpu.services import instances, making, observe, slots, taking
+from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.configure import configure, picture
+from lxgpu.services.identity import ensure_identity, mirror_promises
+from lxgpu.services.lending import known_instance
+from lxgpu.services.operations import Recipe, Step, Work, finish
+from lxgpu.services.site import Site
+from lxgpu.services.wanted import home_volume
+
+STOP_S = 30.0
+TRASH = "trash-"
+
+
+def stop(work: Work) -> None:
+    """Stop: what runs inside gets time to end, then it is ended."""
+    site, seen = work.site, work.site.engine.instance(work.name)
+    if seen is None or seen.power is Power.STOPPED:
+        return
+    instances.check_ours(site, seen)
+    try:
+        site.engine.stop(work.name, timeout_s=STOP_S, force=False)
+    except LxgpuError as error:
+        site.say(f"{work.name}: it does not stop by itself ({error.brief}), so it is ended")
+        site.engine.barrier(work.name)
+        site.engine.stop(work.name, timeout_s=0, force=True)
+
+
+def detach(work: Work) -> None:
+    """Cards and port leave the container's configuration."""
+    site = work.site
+    if site.engine.instance(work.name) is not None:
+        wanted = picture(site, work.name, gpus=work.gpus())
+        configure(site, wanted, operation=work.operation.id, attached=())
+    slots.detached(site, taking.taken(work))
+
+
+def to_trash(work: Work) -> None:
+    """The container under a name that frees its own, without the home volume; or gone, with `purge`."""
+    site, seen = work.site, work.site.engine.instance(work.name)
+    if seen is None:
+        return
+    instances.check_ours(site, seen)
+    if work.flag("purge"):
+        site.engine.delete(work.name)
+        return
+    instances.put(site, work.name, lambda _: Change(devices={"home": None}))
+    if not work.text("trash_name"):
+        taken = {sighting.name for sighting in site.engine.instances(with_state=False)}
+        names = (f"{TRASH}{work.name}" + (f"-{number}" if number > 1 else "") for number in range(1, 1000))
+        work.note(trash_name=next(name for name in names if name not in taken))
+    site.engine.rename(work.name, work.text("trash_name"))
+
+
+def purge_home(work: Work) -> None:
+    """With `purge`, the home volume goes too."""
+    row = work.site.inventory.read().instance(work.name)
+    if row is not None and work.flag("purge"):
+        work.site.engine.delete_volume(work.site.settings.pool, home_volume(row.owner))
+
+
+def forget(work: Work) -> None:
+    """The inventory lets go: a trashed container keeps a row of its own, keys are closed, the port stays reserved."""
+    site, trash = work.site, work.text("trash_name")
+    with site.write() as tx:
+        row = tx.records.instance(work.name)
+        if row is None:
+            return
+        tx.drop(row)
+        if trash:
+            state = InstanceState.TRASHED
+            tx.put(
+                replace(row, name=trash, state=state, deleted_at=site.clock.now(), running=False, address="", hwaddr="")
+            )
+        for key in tx.records.keys:
+            if key.person == row.owner:
+                tx.drop(key)
+        tx.event("deleted", work.name, detail={"trash": trash or None, "purged": work.flag("purge")})
+    mirror_promises(site)
+
+
+DELETE = Recipe(
+    kind="delete",
+    steps=(
+        Step("stop", "stopping", stop),
+        Step("detach", "", detach),
+        Step("fence", "proving its cards free", taking.prove),
+        Step("trash", "putting it away", to_trash),
+        Step("home", "", purge_home),
+        Step("forget", "", forget),
+    ),
+)
+
+
+def settle(work: Work) -> None:
+    """What the instance is from now on."""
+    with work.site.write() as tx:
+        row = tx.records.instance(work.name)
+        if row is not None:
+            tx.event(work.operation.kind, work.name, detail={"reason": row.reason})
+
+
+SUSPEND = Recipe(
+    kind="suspend",
+    steps=(
+        Step("stop", "stopping", stop),
+        Step("detach", "", detach),
+        Step("fence", "proving its cards free", taking.prove),
+        Step("settle", "", settle),
+    ),
+)
+
+
+def back_in_use(work: Work) -> None:
+    """Resume: the port opens again."""
+    configure(work.site, picture(work.site, work.name, gpus=work.gpus()), operation=work.operation.id)
+
+
+RESUME = Recipe(
+    kind="resume",
+    steps=(
+        Step("configure", "", back_in_use),
+        Step("start", "starting", making.start),
+        Step("settle", "", settle),
+    ),
+)
+
+
+def delete(site: Site, name: str, *, purge: bool) -> None:
+    """Delete a container: its cards are proven free, it goes to the trash (or away), the home stays (or goes)."""
+    ensure_identity(site)
+    known_instance(site, name)
+    _end(site, name, kind="delete", recipe=DELETE, state=InstanceState.DELETING, args={"purge": purge})
+
+
+def suspend(site: Site, name: str, *, reason: str) -> None:
+    """Stop a container and close its port; cards go back, data stay."""
+    ensure_identity(site)
+    known_instance(site, name)
+    _end(site, name, kind="suspend", recipe=SUSPEND, state=InstanceState.SUSPENDED, reason=reason)
+
+
+def resume(site: Site, name: str) -> None:
+    """Undo a suspension; cards have to be asked for again."""
+    ensure_identity(site)
+    row = known_instance(site, name)
+    if row.state is not InstanceState.SUSPENDED:
+        raise LxgpuError(
+            "not_ready", f"{name} is not suspended", why=f"it is {row.state.value}", fix="lxgpu show " + name
+        )
+    snapshot = observe.snapshot(site)
+
+    def write(tx: Tx, now: Snapshot) -> str:
+        ensure_idle(now, name)
+        current = _row(now, name)
+        operation = new_operation(site, kind="resume", instance=name)
+        tx.put(replace(current, state=InstanceState.READY, running=True, reason=""), operation)
+        return operation.id
+
+    finish(site, RESUME, decided(site, snapshot, write))
+
+
+def _end(
+    site: Site,
+    name: str,
+    *,
+    kind: str,
+    recipe: Recipe,
+    state: InstanceState,
+    reason: str = "",
+    args: Mapping[str, object] | None = None,
+) -> None:
+    snapshot = observe.snapshot(site)
+
+    def write(tx: Tx, now: Snapshot) -> str:
+        ensure_idle(now, name)
+        current, held = _row(now, name), now.records.held_by(name)
+        for row in held:
+            tx.put(replace(row, state=AssignmentState.RELEASING))
+        operation = new_operation(
+            site,
+            kind=kind,
+            instance=name,
+            args={
+                **(args or {}),
+                "slots": [str(row.slot) for row in held],
+                "outcome": kind,
+                "fence_timeout_s": now.policy.rules.preemption.fence_timeout_s,
+            },
+        )
+        tx.put(replace(current, state=state, running=False, reason=reason), operation)
+        return operation.id
+
+    finish(site, recipe, decided(site, snapshot, write))
+
+
+def _row(now: Snapshot, name: str) -> Instance:
+    row = now.records.instance(name)
+    if row is None:
+        raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
+    return row

@@ -1,0 +1,82 @@
+"""The fence: proof that nobody holds a card, before anybody else gets it.
+
+Three witnesses must agree: no open file or mapping of its nodes in any container, no process on NVML's list, and its
+memory at base. A witness who cannot answer makes the verdict "unknown", and unknown is never free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from lxgpu.model.assignment import SlotRecord
+from lxgpu.model.gpu import Gpu, Readings, Slot
+from lxgpu.ports import Process
+from lxgpu.services.site import Site
+
+BASE_MEMORY = 768 * 1024**2
+"""Bytes that a driver may keep on a card that nobody uses; MIG, ECC and persistence take their part."""
+
+
+class FenceState(StrEnum):
+    """What the fence says of a card."""
+
+    PROVEN = "proven"
+    HELD = "held"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FenceVerdict:
+    """The verdict with the processes that hold the card, and the reason in words."""
+
+    state: FenceState
+    processes: tuple[Process, ...] = ()
+    why: str = ""
+
+
+def judge(site: Site, gpu: Gpu, readings: Readings) -> FenceVerdict:
+    """Look at one card with NVML's sample of this moment."""
+    holders = site.probe.holders(None, gpu.nodes, uuid=gpu.uuid)
+    if holders.processes:
+        names = ", ".join(f"{item.command or 'process'} ({item.pid})" for item in holders.processes[:5])
+        return FenceVerdict(FenceState.HELD, holders.processes, f"held by {names}")
+    if holders.unknown:
+        return FenceVerdict(FenceState.UNKNOWN, why=holders.unknown)
+    return _nvml(gpu, readings)
+
+
+def _nvml(gpu: Gpu, readings: Readings) -> FenceVerdict:
+    if readings.error:
+        return FenceVerdict(FenceState.UNKNOWN, why=f"NVML does not answer: {readings.error}")
+    reading = readings.of(gpu.uuid)
+    if reading is None or reading.fault:
+        fault = "does not list it" if reading is None else f"says {reading.fault}"
+        return FenceVerdict(FenceState.UNKNOWN, why=f"NVML {fault}")
+    working = [item for item in reading.processes or () if item.kind == "compute"]
+    if working:
+        pids = ", ".join(str(item.pid) for item in working[:5])
+        return FenceVerdict(FenceState.HELD, why=f"NVML lists process {pids}")
+    if reading.memory_used_bytes is None:
+        return FenceVerdict(FenceState.UNKNOWN, why="NVML does not tell the memory in use")
+    drawn = sum(item.memory_bytes or 0 for item in reading.processes or () if item.kind == "graphics")
+    if reading.memory_used_bytes - drawn > BASE_MEMORY:
+        used = reading.memory_used_bytes // 1024**2
+        return FenceVerdict(FenceState.HELD, why=f"{used} MiB of its memory are in use, by whom is not known")
+    return FenceVerdict(FenceState.PROVEN)
+
+
+def prove(site: Site, gpus: Iterable[Gpu]) -> dict[str, FenceVerdict]:
+    """Judge several cards with one NVML sample and write down those that are proven free."""
+    cards = tuple(gpus)
+    readings = site.probe.readings()
+    verdicts = {gpu.uuid: judge(site, gpu, readings) for gpu in cards}
+    boot = site.probe.boot_id()
+    with site.write() as tx:
+        for gpu in cards:
+            if verdicts[gpu.uuid].state is FenceState.PROVEN:
+                slot = Slot(gpu.uuid)
+                known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
+                tx.put(replace(known, proven_at=site.clock.now(), boot_id=boot))
+    return verdicts

@@ -1,0 +1,119 @@
+"""Giving cards to an instance: fence where there is no proof, attach, lift the rule, verify, confirm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.gpu import DeviceNode, Gpu, Slot
+from lxgpu.model.instance import Power, Sighting
+from lxgpu.services import fence, slots
+from lxgpu.services.configure import configure, picture, set_rule
+from lxgpu.services.fence import FenceState
+from lxgpu.services.instances import sighting
+from lxgpu.services.operations import Step, Wait, Work
+from lxgpu.services.wanted import Picture
+
+
+def coming(work: Work) -> tuple[Slot, ...]:
+    """The slots on their way to the instance."""
+    held = work.site.inventory.read().held_by(work.name)
+    return tuple(row.slot for row in held if row.state is AssignmentState.ATTACHING)
+
+
+def prove(work: Work) -> Wait | None:
+    """No card is handed over without a proof newer than its last detach and the host's boot."""
+    site = work.site
+    records, boot = site.inventory.read(), site.probe.boot_id()
+    known = {slot: records.slot(slot) for slot in coming(work)}
+    unproven = [slot for slot, record in known.items() if record is None or not record.proven(boot)]
+    if not unproven:
+        return None
+    cards = slots.gpus_of(work.gpus(), unproven)
+    verdicts = fence.prove(site, cards)
+    bad = {uuid: verdict for uuid, verdict in verdicts.items() if verdict.state is not FenceState.PROVEN}
+    if not bad:
+        return None
+    until = work.deadline(work.seconds("fence_timeout_s"))
+    if site.clock.now() < until:
+        return Wait(until)
+    lines = [f"{uuid}: {verdict.why}" for uuid, verdict in sorted(bad.items())]
+    raise LxgpuError(
+        "not_free",
+        f"cards for {work.name} could not be proven free",
+        why=lines,
+        fix="lxgpu gpu show GPU says who holds it; lxgpu doctor looks at NVML",
+    )
+
+
+def attach(work: Work) -> None:
+    """The cards into the container's devices, and the rule lifted for them."""
+    wanted = picture(work.site, work.name, gpus=work.gpus())
+    seen = configure(work.site, wanted, operation=work.operation.id)
+    set_rule(work.site, wanted, seen)
+
+
+def verify(work: Work) -> None:
+    """In a running container its cards' nodes are there and open, and no other card's are; else an error."""
+    wanted, seen = picture(work.site, work.name, gpus=work.gpus()), sighting(work.site, work.name)
+    if seen.power is Power.RUNNING:
+        check_nodes(work, wanted, seen)
+
+
+def check_nodes(work: Work, wanted: Picture, seen: Sighting) -> None:
+    """Compare what is inside and what opens with what was granted, whatever LXD answered.
+
+    Error `attach_failed`: a granted node is missing or does not open, or another card's node can be opened.
+    """
+    if seen.init_pid is None:
+        return
+    probe, every = work.site.probe, tuple(node for gpu in wanted.gpus for node in gpu.nodes)
+    allowed, inside = frozenset(wanted.allowed()), probe.nodes_inside(seen.init_pid, every)
+    opens = probe.openable(seen.init_pid, every)
+    faults = [
+        *_named("not inside", allowed - inside, wanted.gpus),
+        *_named("inside, but not granted", inside - allowed, wanted.gpus),
+        *_named("does not open", allowed - opens, wanted.gpus),
+        *_named("opens, but is not granted", opens - allowed, wanted.gpus),
+    ]
+    if faults:
+        left = work.site.engine.left_nodes(work.name)
+        more = [f"left by an interrupted attach: {', '.join(left)}"] if left and allowed - inside else []
+        raise LxgpuError(
+            "attach_failed",
+            f"the cards of {work.name} are not as they should be inside",
+            why=[*faults, *more],
+            fix=f"lxgpu restart {work.name} --yes clears what an interrupted attach left; then repeat",
+        )
+
+
+def confirm(work: Work) -> None:
+    """The cards are held from now on."""
+    slots.activate(work.site, work.name)
+
+
+def take_back(work: Work) -> None:
+    """Undo: the cards on their way become cards to be released, which the following steps do."""
+    gone = []
+    with work.site.write() as tx:
+        for row in tx.records.held_by(work.name):
+            if row.state is AssignmentState.ATTACHING:
+                tx.put(replace(row, state=AssignmentState.RELEASING))
+                gone.append(str(row.slot))
+    if gone:
+        work.note(slots=gone, outcome="failed")
+
+
+ATTACH_STEPS = (
+    Step("fence", "", prove),
+    Step("attach", "attaching", attach),
+    Step("nodes", "checking what opens inside", verify),
+    Step("confirm", "", confirm),
+)
+
+
+def _named(fault: str, nodes: Iterable[DeviceNode], gpus: Iterable[Gpu]) -> list[str]:
+    owner = {node: gpu.uuid for gpu in gpus for node in gpu.nodes}
+    return [f"/dev/{node.path} of {owner[node]} {fault}" for node in sorted(nodes)]

@@ -1,0 +1,93 @@
+"""Which inventory speaks for this LXD: the identity in its configuration, and the epoch that stops old writers."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.operation import Identity
+from lxgpu.ports import Server
+from lxgpu.services.site import Site
+
+KEY_INVENTORY = "user.lxgpu.inventory"
+KEY_EPOCH = "user.lxgpu.epoch"
+KEY_PROMISES = "user.lxgpu.promises"
+REBUILD = "lxgpu inventory rebuild"
+
+
+def ensure_identity(site: Site, server: Server | None = None) -> Identity:
+    """The identity under which changes may be made now; the first use of an LXD sets it.
+
+    Errors: `inventory_lost` (LXD knows an inventory, this database is empty), `other_inventory` (LXD belongs to
+    another one), `superseded` (a newer epoch took over).
+    """
+    server = server or site.engine.server()
+    mine, theirs = site.inventory.read().identity, identity_of(server.promises)
+    if mine is not None and mine == theirs:
+        return mine
+    if mine is None and theirs is not None:
+        raise LxgpuError(
+            "inventory_lost",
+            "this inventory is empty, but the LXD server has containers of one",
+            why=f"LXD belongs to inventory {theirs.inventory}, epoch {theirs.epoch}",
+            fix=REBUILD,
+        )
+    if mine is not None and theirs is not None and mine.inventory != theirs.inventory:
+        raise LxgpuError(
+            "other_inventory",
+            "this LXD server belongs to another inventory",
+            why=f"LXD says {theirs.inventory}, the database says {mine.inventory}",
+            fix=f"point lxgpu at the right state directory (lxgpu config show --origin), or take over: {REBUILD}",
+        )
+    if mine is not None and theirs is not None and theirs.epoch > mine.epoch:
+        raise LxgpuError(
+            "superseded",
+            "a newer inventory has taken over this LXD server",
+            why=f"LXD says epoch {theirs.epoch}, this database has {mine.epoch}",
+            fix=REBUILD,
+        )
+    wanted = mine or Identity(inventory=uuid.uuid4().hex, epoch=1)
+    declare(site, wanted, server)
+    return wanted
+
+
+def declare(site: Site, identity: Identity, server: Server) -> None:
+    """Write an identity into LXD, guarded by its ETag, and into the database."""
+    keys = {KEY_INVENTORY: identity.inventory, KEY_EPOCH: str(identity.epoch)}
+    site.engine.put_promises(keys, etag=server.etag)
+    with site.write() as tx:
+        tx.identify(identity)
+
+
+def identity_of(promises: Mapping[str, str]) -> Identity | None:
+    """The identity that LXD's configuration carries."""
+    inventory = promises.get(KEY_INVENTORY)
+    if not inventory:
+        return None
+    return Identity(inventory=inventory, epoch=int(promises.get(KEY_EPOCH, "0")))
+
+
+def mirror_promises(site: Site) -> None:
+    """Write what only the inventory knows of cards and people into LXD, so that `inventory rebuild` loses none."""
+    records = site.inventory.read()
+    housed = {row.owner for row in records.instances}
+    promises = {
+        "closed": {card.uuid: [card.closed, card.closed_by] for card in records.cards if card.closed},
+        "quarantined": {str(row.slot): row.quarantine for row in records.slots if row.quarantine},
+        "people": {row.name: [row.uid, row.ssh_port] for row in records.persons if row.name not in housed},
+    }
+    text = json.dumps({key: value for key, value in promises.items() if value}, sort_keys=True)
+    for _ in range(5):
+        server = site.engine.server()
+        if server.promises.get(KEY_PROMISES, "{}") == text:
+            return
+        try:
+            site.engine.put_promises({KEY_PROMISES: text}, etag=server.etag)
+        except LxgpuError as error:
+            if error.code != "conflict":
+                raise
+            continue
+        return
+    raise LxgpuError("conflict", "LXD's configuration changes too fast to write the promises", fix="repeat the command")

@@ -1,0 +1,117 @@
+"""Images and the templates made of them: a prepared, stopped container that every new one is a copy of.
+
+A template costs once what each container would cost: unpacking, shifting, packages, the settings of sshd. It has no
+host key, no machine-id and no account. It is found by the hash of the image and of the script that prepared it, so a
+changed profile or a new image gets a new template by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from lxgpu.config.profiles import Profile
+from lxgpu.errors import LxgpuError
+from lxgpu.model import devices
+from lxgpu.model.instance import Power
+from lxgpu.ports import Change, Image
+from lxgpu.services import instances
+from lxgpu.services.site import Site
+from lxgpu.services.wanted import KEY_UUID
+
+KEY_TEMPLATE = "user.lxgpu.template"
+PREFIX = "lxgpu-template-"
+READY = "ready"
+PREPARE_S = 1800.0
+_HASH = 12
+
+
+def find_image(site: Site, name: str) -> Image:
+    """An image by alias or by (the beginning of) its fingerprint; empty: the one of the settings."""
+    wanted = name or site.settings.image
+    images = site.engine.images()
+    hits = [image for image in images if wanted in image.aliases] or [
+        image
+        for image in images
+        if len(wanted) >= 6 and image.fingerprint.startswith(wanted)  # noqa: PLR2004
+    ]
+    if len(hits) == 1:
+        return hits[0]
+    known = ", ".join(sorted(alias for image in images for alias in image.aliases)) or "none"
+    raise LxgpuError(
+        "no_image",
+        f"there is no image {wanted!r}",
+        why=f"images here: {known}",
+        fix="lxgpu image build makes the base image; lxgpu image import FILE --alias NAME brings another",
+    )
+
+
+def template_for(site: Site, fingerprint: str, profile: Profile) -> str:
+    """The name of the template of an image under a profile."""
+    script = _script(site, profile)
+    digest = hashlib.sha256(f"{fingerprint}\n{script}".encode()).hexdigest()
+    return f"{PREFIX}{digest[:_HASH]}"
+
+
+def ensure_template(site: Site, image: Image, profile: Profile) -> str:
+    """The template, made now if it is not there; making it takes seconds to minutes, once."""
+    name = template_for(site, image.fingerprint, profile)
+    if _ready(site, name):
+        return name
+    with site.locks.hold(name, wait_s=PREPARE_S) as held:
+        if not held:
+            raise LxgpuError("conflict", f"{name} is being made by another lxgpu for very long", fix="lxgpu doctor")
+        if not _ready(site, name):
+            _remove(site, name)
+            site.say(f"preparing image {image.aliases[0] if image.aliases else image.fingerprint[:12]} (once)")
+            try:
+                _make(site, name, image, profile)
+            except BaseException:
+                _remove(site, name)
+                raise
+    return name
+
+
+def _make(site: Site, name: str, image: Image, profile: Profile) -> None:
+    every = tuple(node for gpu in site.engine.gpus() for node in gpu.nodes)
+    start = Change(
+        config={"boot.autostart": "false", "raw.lxc": devices.deny_rules(every), **profile.config},
+        devices={
+            "root": devices.root_device(pool=site.settings.pool, size_bytes=None),
+            "eth0": {"type": "nic", "network": site.settings.network.bridge, "name": "eth0"},
+        },
+    )
+    site.engine.create(name, source=f"image:{image.fingerprint}", change=start, profiles=())
+    site.engine.start(name)
+    ran = site.engine.run(
+        name, ["sh", "-s"], environment={}, timeout_s=PREPARE_S, stdin=_script(site, profile).encode()
+    )
+    if ran.status != 0:
+        raise LxgpuError(
+            "image_unusable",
+            "the image could not be prepared for use",
+            why=ran.output.strip().splitlines()[-8:] or f"the script ended with status {ran.status}",
+            fix="use an image with systemd and sshd (lxgpu image build makes one), or give the host a way out",
+        )
+    site.engine.stop(name, timeout_s=20, force=False)
+    instances.put(
+        site,
+        name,
+        lambda seen: Change(config={KEY_TEMPLATE: READY, KEY_UUID: seen.uuid}),
+        read=instances.present,
+    )
+
+
+def _ready(site: Site, name: str) -> bool:
+    seen = site.engine.instance(name)
+    return seen is not None and seen.ours and seen.config.get(KEY_TEMPLATE) == READY and seen.power is Power.STOPPED
+
+
+def _remove(site: Site, name: str) -> None:
+    seen = site.engine.instance(name)
+    if seen is not None:
+        site.engine.stop(name, timeout_s=0, force=True)
+        site.engine.delete(name)
+
+
+def _script(site: Site, profile: Profile) -> str:
+    return site.texts.render("prepare.sh.j2", packages=profile.packages, setup=profile.setup)

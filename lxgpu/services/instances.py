@@ -1,0 +1,97 @@
+"""Writing to an instance in LXD: guarded by ETag, judged by re-reading, refused when a newer epoch is in charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import Sighting
+from lxgpu.ports import Change
+from lxgpu.services.identity import KEY_EPOCH
+from lxgpu.services.site import Site
+
+TRIES = 8
+DOUBTS = 2
+"""A write that failed and did not land is sent once more; a lost operation deserves that, a refusal ends there."""
+_DOUBTFUL = frozenset({"engine", "outcome_unknown"})
+
+Build = Callable[[Sighting], Change]
+
+
+def sighting(site: Site, name: str) -> Sighting:
+    """One of our instances as LXD has it now.
+
+    Errors: `missing` (the inventory knows it, LXD does not), `not_ours`, `superseded`.
+    """
+    seen = present(site, name)
+    check_ours(site, seen)
+    return seen
+
+
+def present(site: Site, name: str) -> Sighting:
+    """An instance as LXD has it now, whoever made it; error `missing`."""
+    seen = site.engine.instance(name)
+    if seen is None:
+        raise LxgpuError(
+            "missing",
+            f"LXD has no instance {name}, though the inventory does",
+            why="it was removed behind lxgpu's back",
+            fix=f"lxgpu delete {name} --yes (its home volume stays), then create it again",
+        )
+    return seen
+
+
+def check_ours(site: Site, seen: Sighting) -> None:
+    """Refuse an instance that is not lxgpu's, and one that a newer inventory has taken over."""
+    if not seen.ours:
+        raise LxgpuError(
+            "not_ours",
+            f"{seen.name} is not an instance of lxgpu",
+            why="its mark is missing or belongs to the instance it was copied from",
+            fix=f"lxgpu adopt {seen.name}, or give the new container another name",
+        )
+    identity = site.inventory.read().identity
+    theirs = int(seen.config.get(KEY_EPOCH, "0"))
+    if identity is not None and theirs > identity.epoch:
+        raise LxgpuError(
+            "superseded",
+            f"{seen.name} is looked after by a newer inventory",
+            why=f"it carries epoch {theirs}, this database has {identity.epoch}",
+            fix="lxgpu inventory rebuild",
+        )
+
+
+def put(site: Site, name: str, build: Build, *, read: Callable[[Site, str], Sighting] = sighting) -> Sighting:
+    """Make a change true in one guarded write, whatever LXD answers; the change is built from what is there.
+
+    A stale ETag means reading and building again. After an error or a time-out nothing is believed: a barrier waits
+    for what may still land, then the instance is read and judged. Gives the sighting in which the change is true.
+    """
+    doubts: list[LxgpuError] = []
+    for _ in range(TRIES):
+        seen = read(site, name)
+        change = build(seen)
+        if true_of(seen, change):
+            return seen
+        if len(doubts) >= DOUBTS:
+            raise doubts[-1]
+        try:
+            site.engine.update(name, change, etag=seen.etag)
+        except LxgpuError as error:
+            if error.code in _DOUBTFUL:
+                site.engine.barrier(name)
+                doubts.append(error)
+            elif error.code != "conflict":
+                raise
+    raise LxgpuError(
+        "conflict", f"{name} changes too fast to be written", why=f"{TRIES} writes met a newer state", fix="repeat it"
+    )
+
+
+def true_of(seen: Sighting, change: Change) -> bool:
+    """Whether nothing is left to write."""
+    config = all(seen.config.get(key) == value for key, value in change.config.items())
+    devices = all(
+        seen.devices.get(name) == (None if device is None else dict(device)) for name, device in change.devices.items()
+    )
+    return config and devices

@@ -1,0 +1,178 @@
+"""Attach and release: cards in and out of a container that lives on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.instance import Instance, InstanceState
+from lxgpu.model.operation import OperationState
+from lxgpu.model.plan import Plan
+from lxgpu.model.request import GpuRequest
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.decide import decide_attach, decide_release
+from lxgpu.ports import Tx
+from lxgpu.services import giving, observe, slots, taking
+from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.identity import ensure_identity, mirror_promises
+from lxgpu.services.operations import Recipe, Step, Work, finish
+from lxgpu.services.refusal import raise_if_refused
+from lxgpu.services.site import Site
+
+
+def _detached(work: Work) -> None:
+    slots.detached(work.site, taking.taken(work))
+
+
+ATTACH = Recipe(
+    kind="attach",
+    steps=giving.ATTACH_STEPS,
+    undo=(
+        Step("back", "", giving.take_back),
+        Step("deny", "", taking.deny),
+        Step("detach", "", taking.detach),
+        Step("fence", "", taking.prove),
+    ),
+)
+RELEASE = Recipe(kind="release", steps=taking.RELEASE_STEPS)
+
+
+def plan_attach(
+    site: Site, name: str, *, number: int, more: bool, request: GpuRequest
+) -> tuple[Snapshot, Plan, GpuRequest]:
+    """What an attach would do; `number` is a total, or that many more. Nothing is written."""
+    row = ready_instance(site, name)
+    snapshot = observe.snapshot(site, readings=True)
+    request = _counted(snapshot, replace(request, owner=row.owner), number=number, more=more)
+    return snapshot, decide_attach(snapshot, request), request
+
+
+def attach(site: Site, name: str, *, number: int, more: bool, request: GpuRequest, lease_s: int | None) -> None:
+    """Give a container more cards, as an open lease; displaces nobody."""
+    ensure_identity(site)
+    snapshot, _, _ = plan_attach(site, name, number=number, more=more, request=request)
+
+    def write(tx: Tx, now: Snapshot) -> str | None:
+        ensure_idle(now, name)
+        row = now.records.instance(name)
+        wanted = _counted(now, replace(request, owner=row.owner if row else ""), number=number, more=more)
+        decision = decide_attach(now, wanted)
+        raise_if_refused(decision, f"attach {name}", now.policy)
+        if not decision.slots:
+            return None
+        slots.claim(tx, now, wanted, decision.slots, lease_s=lease_s)
+        timeout = now.policy.rules.preemption.fence_timeout_s
+        operation = new_operation(
+            site, kind="attach", instance=name, args={"fence_timeout_s": timeout, "term_wait_s": 0}
+        )
+        tx.put(operation)
+        return operation.id
+
+    identifier = decided(site, snapshot, write)
+    if identifier is None:
+        site.say(f"{name} holds {number} GPUs already")
+        return
+    finish(site, ATTACH, identifier)
+
+
+def plan_release(
+    site: Site, name: str, *, count: int | None, uuids: tuple[str, ...], busy: bool
+) -> tuple[Snapshot, Plan]:
+    """What a release would do; nothing is written."""
+    known_instance(site, name)
+    snapshot = observe.snapshot(site, readings=True)
+    return snapshot, decide_release(snapshot, name, count=count, uuids=uuids, busy=busy)
+
+
+def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] = (), busy: bool = False) -> None:
+    """Take cards back from a container, which lives on: rule, TERM, detach, KILL, fence."""
+    ensure_identity(site)
+    snapshot, _ = plan_release(site, name, count=count, uuids=uuids, busy=busy)
+
+    def write(tx: Tx, now: Snapshot) -> str | None:
+        ensure_idle(now, name)
+        decision = decide_release(now, name, count=count, uuids=uuids, busy=busy)
+        raise_if_refused(decision, f"release {name}", now.policy)
+        if not decision.slots:
+            return None
+        return open_release(
+            site, tx, now, name, slots_taken=[str(slot) for slot in decision.slots], outcome="given back"
+        )
+
+    identifier = decided(site, snapshot, write)
+    if identifier is None:
+        site.say(f"{name} holds no GPU")
+        return
+    done = finish(site, RELEASE, identifier)
+    _tell_quarantine(site, name, done.state)
+
+
+def open_release(site: Site, tx: Tx, now: Snapshot, name: str, *, slots_taken: list[str], outcome: str) -> str:
+    """Write that cards are being taken; from here on there is no way back."""
+    wanted = set(slots_taken)
+    class_name = ""
+    for row in now.records.held_by(name):
+        if str(row.slot) in wanted:
+            class_name = row.class_name
+            tx.put(replace(row, state=AssignmentState.RELEASING))
+    chosen = now.policy.classes.get(class_name)
+    operation = new_operation(
+        site,
+        kind="release",
+        instance=name,
+        args={
+            "slots": slots_taken,
+            "outcome": outcome,
+            "term_wait_s": chosen.term_wait_s if chosen else 0,
+            "fence_timeout_s": now.policy.rules.preemption.fence_timeout_s,
+        },
+    )
+    tx.put(operation)
+    tx.event("releasing", name, rule=outcome, detail={"slots": slots_taken})
+    return operation.id
+
+
+def known_instance(site: Site, name: str) -> Instance:
+    """The row of an instance; error `not_found`."""
+    row = site.inventory.read().instance(name)
+    if row is None:
+        raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
+    return row
+
+
+def ready_instance(site: Site, name: str) -> Instance:
+    """The row of an instance that may be given cards; error `not_ready` says why not."""
+    row = known_instance(site, name)
+    if row.state is not InstanceState.READY:
+        raise LxgpuError(
+            "not_ready",
+            f"{name} is {row.state.value}",
+            why=row.reason or "it is not in use",
+            fix=f"lxgpu resume {name}" if row.state is InstanceState.SUSPENDED else f"lxgpu show {name}",
+        )
+    return row
+
+
+def _counted(snapshot: Snapshot, request: GpuRequest, *, number: int, more: bool) -> GpuRequest:
+    """The request with the number of cards that are missing."""
+    if request.uuids:
+        return replace(request, more=len(request.uuids))
+    held = len(snapshot.records.held_by(request.instance))
+    return replace(request, more=number if more else max(0, number - held))
+
+
+def _tell_quarantine(site: Site, name: str, state: OperationState) -> None:
+    del state
+    records = site.inventory.read()
+    stuck = [row.slot for row in records.held_by(name) if row.state is AssignmentState.QUARANTINED]
+    if not stuck:
+        return
+    mirror_promises(site)
+    reasons = [f"{slot}: {record.quarantine}" for slot in stuck if (record := records.slot(slot)) is not None]
+    raise LxgpuError(
+        "quarantined",
+        f"{len(stuck)} of {name}'s cards could not be proven free and go to nobody",
+        why=reasons,
+        fix=f"lxgpu stop {name} --yes ends everything in it; then lxgpu gpu open GPU proves the card again",
+    )

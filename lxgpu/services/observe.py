@@ -1,0 +1,38 @@
+"""One look at everything a decision may depend on: LXD, the host and the inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lxgpu.model.snapshot import Observation, Records, Snapshot
+from lxgpu.services.site import Site
+
+
+def look(site: Site, *, readings: bool = False) -> Observation:
+    """What the host shows now; NVML is asked only with `readings`."""
+    return Observation(
+        host=site.host,
+        boot_id=site.probe.boot_id(),
+        at=site.clock.now(),
+        gpus=site.engine.gpus(),
+        sightings=site.engine.instances(with_state=False),
+        readings=site.probe.readings() if readings else None,
+    )
+
+
+def snapshot(site: Site, *, people: Iterable[str] = (), readings: bool = False) -> Snapshot:
+    """Everything one decision may look at; `people` are those who are not in the inventory yet."""
+    seen = look(site, readings=readings)
+    return of(site, seen, site.inventory.read(), people=people)
+
+
+def of(site: Site, seen: Observation, records: Records, *, people: Iterable[str] = ()) -> Snapshot:
+    """A Snapshot of what was seen and of rows read by the caller, in a transaction for instance."""
+    everybody = {row.name for row in records.persons} | set(people)
+    return Snapshot(
+        now=site.clock.now(),
+        records=records,
+        seen=seen,
+        policy=site.policy(),
+        unix_groups={name: site.unix_groups(name) for name in everybody},
+    )

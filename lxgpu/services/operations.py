@@ -1,0 +1,205 @@
+"""The journal at work: run an operation's idempotent steps, wait between them, undo, resume.
+
+A step is entered in the journal before it is taken, so that after a crash the next command or tick takes it again;
+every step looks first and does only what is missing. A step that must wait (a grace, a fence) gives a `Wait` back
+instead of sleeping: the lock is let go, and whoever comes after the time takes the step again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.gpu import Gpu
+from lxgpu.model.instance import Instance
+from lxgpu.model.operation import Operation, OperationState
+
+if TYPE_CHECKING:
+    from lxgpu.services.site import Site
+
+POLL_S = 0.05
+"""How often a waiting step is looked at again by a command that waits for its end."""
+LOCK_WAIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A step is not done yet; it wants to be taken again, and gives up by itself at `until`."""
+
+    until: datetime
+
+
+@dataclass(slots=True)
+class Work:
+    """An operation in the hand of one process."""
+
+    site: Site
+    operation: Operation
+    _gpus: tuple[Gpu, ...] | None = None
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The host's cards, asked for once: an operation in hand lasts seconds, a card's address a boot."""
+        if self._gpus is None:
+            self._gpus = self.site.engine.gpus()
+        return self._gpus
+
+    @property
+    def name(self) -> str:
+        """The instance the operation is about."""
+        return self.operation.instance
+
+    def instance(self) -> Instance:
+        """The instance's row as it is now."""
+        row = self.site.inventory.read().instance(self.name)
+        if row is None:
+            raise LxgpuError("not_found", f"the inventory has no instance {self.name}", fix="lxgpu ls")
+        return row
+
+    def text(self, key: str) -> str:
+        """A text argument of the operation, empty when it has none."""
+        return str(self.operation.args.get(key, ""))
+
+    def flag(self, key: str) -> bool:
+        """A yes-or-no argument of the operation."""
+        return bool(self.operation.args.get(key))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list argument of the operation."""
+        value = self.operation.args.get(key, ())
+        return tuple(str(item) for item in value) if isinstance(value, (list, tuple)) else ()
+
+    def seconds(self, key: str) -> float:
+        """A duration argument of the operation in seconds, 0 when it has none."""
+        value = self.operation.args.get(key, 0)
+        return float(value) if isinstance(value, (int, float)) else 0.0
+
+    def note(self, **values: object) -> None:
+        """Remember something for the later steps, also across a crash."""
+        self._save(args={**self.operation.args, **values})
+
+    def deadline(self, seconds: float) -> datetime:
+        """When the step in hand gives up: fixed the first time it asks."""
+        if self.operation.due_at is None:
+            self._save(due_at=self.site.clock.now() + timedelta(seconds=seconds))
+        assert self.operation.due_at is not None  # noqa: S101 - just saved
+        return self.operation.due_at
+
+    def _save(self, *, args: Mapping[str, object] | None = None, due_at: datetime | None = None) -> None:
+        changed = replace(
+            self.operation,
+            args=self.operation.args if args is None else args,
+            due_at=self.operation.due_at if due_at is None else due_at,
+        )
+        with self.site.write() as tx:
+            tx.put(changed)
+        self.operation = changed
+
+
+Action = Callable[[Work], "Wait | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One idempotent step: its name in the journal, what it tells people, what it does."""
+
+    name: str
+    tells: str
+    do: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The steps of a kind of operation, and those that undo it. Without `undo` a failure leaves it open."""
+
+    kind: str
+    steps: tuple[Step, ...]
+    undo: tuple[Step, ...] = ()
+
+
+def finish(site: Site, recipe: Recipe, identifier: str) -> Operation:
+    """Take an operation to its end, waiting where its steps wait.
+
+    Raises the error that made it fail, after it was undone; `conflict` when another process works on the instance.
+    """
+    while True:
+        operation = advance(site, recipe, identifier)
+        if not operation.live:
+            return operation
+        site.clock.sleep(POLL_S)
+
+
+def advance(site: Site, recipe: Recipe, identifier: str) -> Operation:
+    """Take the steps that can be taken now. The operation given back lives on if it waits."""
+    operation = _known(site, identifier)
+    with site.locks.hold(operation.instance, wait_s=LOCK_WAIT_S) as held:
+        if not held:
+            raise LxgpuError(
+                "conflict",
+                f"another lxgpu is at work on {operation.instance}",
+                why=f"{operation.kind} ({identifier}) has not let go for {LOCK_WAIT_S:.0f} s",
+                fix="wait for it to end; `lxgpu history` shows what it does",
+            )
+        operation = _known(site, identifier)
+        if not operation.live:
+            return operation
+        work = Work(site=site, operation=operation)
+        if operation.state is OperationState.OPEN:
+            return _forward(work, recipe)
+        _back(work, recipe)
+        return work.operation
+
+
+def _forward(work: Work, recipe: Recipe) -> Operation:
+    try:
+        if _take(work, recipe.steps):
+            _close(work, OperationState.DONE)
+    except (LxgpuError, KeyboardInterrupt) as error:
+        if not recipe.undo:
+            raise
+        brief = error.brief if isinstance(error, LxgpuError) else "interrupted"
+        work.site.say(f"undoing {recipe.kind} of {work.name}: {brief}")
+        _enter(work, replace(work.operation, state=OperationState.UNDOING, position=0, step="", error=brief))
+        _back(work, recipe)
+        raise
+    return work.operation
+
+
+def _back(work: Work, recipe: Recipe) -> None:
+    if _take(work, recipe.undo):
+        _close(work, OperationState.UNDONE)
+
+
+def _take(work: Work, steps: tuple[Step, ...]) -> bool:
+    """Take the steps from where the operation stands; False when one of them waits."""
+    for position in range(work.operation.position, len(steps)):
+        step = steps[position]
+        if work.operation.step != step.name or work.operation.position != position:
+            _enter(work, replace(work.operation, position=position, step=step.name, due_at=None))
+            if step.tells:
+                work.site.say(f"{work.name}: {step.tells}")
+        if step.do(work) is not None:
+            return False
+    return True
+
+
+def _enter(work: Work, operation: Operation) -> None:
+    with work.site.write() as tx:
+        tx.put(operation)
+    work.operation = operation
+
+
+def _close(work: Work, state: OperationState) -> None:
+    closed = replace(work.operation, state=state, step="", due_at=None, closed_at=work.site.clock.now())
+    with work.site.write() as tx:
+        tx.put(closed)
+    work.operation = closed
+
+
+def _known(site: Site, identifier: str) -> Operation:
+    operation = site.inventory.operation(identifier)
+    if operation is None:
+        raise LxgpuError("internal", f"the journal has no operation {identifier}", fix="lxgpu inventory verify")
+    return operation

@@ -1,0 +1,78 @@
+"""Start, stop, restart: the device rule is set anew at every start, from the first process on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import InstanceState
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.ports import Tx
+from lxgpu.services import ending, giving, making, observe
+from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.configure import configure, picture
+from lxgpu.services.identity import ensure_identity
+from lxgpu.services.lending import ready_instance
+from lxgpu.services.operations import Recipe, Step, Work, finish
+from lxgpu.services.site import Site
+
+
+def in_line(work: Work) -> None:
+    """Limits, port and cards as the inventory has them, whatever was done to the container since."""
+    configure(work.site, picture(work.site, work.name, gpus=work.gpus()), operation=work.operation.id)
+
+
+def force_stop(work: Work) -> None:
+    """Stop at once."""
+    work.site.engine.stop(work.name, timeout_s=0, force=True)
+
+
+def stop(work: Work) -> None:
+    """Stop, gently or at once as was asked."""
+    if work.flag("force"):
+        force_stop(work)
+    else:
+        ending.stop(work)
+
+
+_START = (
+    Step("configure", "", in_line),
+    Step("start", "starting", making.start),
+    Step("nodes", "", giving.verify),
+)
+START = Recipe(kind="start", steps=_START)
+STOP = Recipe(kind="stop", steps=(Step("stop", "stopping", stop),))
+RESTART = Recipe(kind="restart", steps=(Step("stop", "stopping", stop), *_START))
+
+
+def start(site: Site, name: str) -> None:
+    """Start a container and wait until its cards are as granted."""
+    _run(site, name, START, running=True)
+
+
+def stop_instance(site: Site, name: str, *, force: bool) -> None:
+    """Stop a container; it keeps its cards."""
+    _run(site, name, STOP, running=False, force=force)
+
+
+def restart(site: Site, name: str, *, force: bool) -> None:
+    """Stop and start; clears what an interrupted attach left behind."""
+    _run(site, name, RESTART, running=True, force=force)
+
+
+def _run(site: Site, name: str, recipe: Recipe, *, running: bool, force: bool = False) -> None:
+    ensure_identity(site)
+    ready_instance(site, name)
+    snapshot = observe.snapshot(site)
+
+    def write(tx: Tx, now: Snapshot) -> str:
+        ensure_idle(now, name)
+        row = now.records.instance(name)
+        if row is None or row.state is not InstanceState.READY:
+            raise LxgpuError("not_found", f"there is no container {name} in use", fix="lxgpu ls")
+        operation = new_operation(site, kind=recipe.kind, instance=name, args={"force": force})
+        tx.put(replace(row, running=running), operation)
+        tx.event(recipe.kind, name)
+        return operation.id
+
+    finish(site, recipe, decided(site, snapshot, write))

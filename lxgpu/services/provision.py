@@ -1,0 +1,180 @@
+"""Create: from a request to a container in which its person can work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person
+from lxgpu.model.plan import Plan
+from lxgpu.model.request import CreateRequest
+from lxgpu.model.snapshot import Observation, Snapshot
+from lxgpu.policy import allocate
+from lxgpu.policy.decide import decide_create
+from lxgpu.ports import Network, Tx
+from lxgpu.services import observe, slots
+from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.identity import ensure_identity
+from lxgpu.services.images import ensure_template, find_image
+from lxgpu.services.limits import check_disk
+from lxgpu.services.making import CREATE
+from lxgpu.services.operations import finish
+from lxgpu.services.refusal import raise_if_refused
+from lxgpu.services.site import Site
+
+POOL_FULL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a creation needs to know of the host besides the snapshot."""
+
+    network: Network
+    listening: frozenset[int]
+    uid: int | None
+
+
+def plan(site: Site, request: CreateRequest) -> tuple[Snapshot, CreateRequest, Plan]:
+    """The decision on a request, with its image found and its lease set; nothing is written."""
+    image = find_image(site, request.image)
+    request = replace(request, image=image.fingerprint)
+    site.profile(request.profile)
+    snapshot = observe.snapshot(site, people=[request.owner], readings=request.gpus.more > 0)
+    return snapshot, request, decide_create(snapshot, request)
+
+
+def create(site: Site, request: CreateRequest) -> Instance:
+    """Make the container, or leave nothing behind and say why.
+
+    Errors: what the policy refuses (5), what is not free (7), what exists (6), and whatever a step met, undone.
+    """
+    ensure_identity(site)
+    snapshot, request, decision = plan(site, request)
+    raise_if_refused(decision, f"create {request.name}", snapshot.policy)
+    _check_pool(site, request)
+    ensure_template(site, find_image(site, request.image), site.profile(request.profile))
+    ground = Ground(
+        network=site.engine.network(site.settings.network.bridge),
+        listening=site.probe.listening_ports(),
+        uid=site.host_uid(request.owner),
+    )
+    identifier = decided(site, snapshot, lambda tx, now: _write(site, tx, now, request, ground))
+    finish(site, CREATE, identifier)
+    row = site.inventory.read().instance(request.name)
+    if row is None:
+        raise LxgpuError("conflict", f"{request.name} was deleted while it was being made", fix="repeat the command")
+    return row
+
+
+def _write(site: Site, tx: Tx, snapshot: Snapshot, request: CreateRequest, ground: Ground) -> str:
+    """Decide once more on what holds now, and write the intent: person, keys, instance, cards, operation."""
+    decision = decide_create(snapshot, request)
+    raise_if_refused(decision, f"create {request.name}", snapshot.policy)
+    ensure_idle(snapshot, request.name)
+    known = snapshot.records.person(request.owner)
+    person = known or _new_person(snapshot, request.owner, ground, ports=site.settings.network.ports)
+    old = {key.fingerprint for key in snapshot.records.keys if key.person == person.name}
+    fresh = [
+        Key(person=person.name, fingerprint=fingerprint, line=line, added_at=snapshot.now)
+        for fingerprint, line in request.keys
+        if fingerprint not in old
+    ]
+    row = _new_instance(site, snapshot, request, ground)
+    rules = snapshot.policy.rules.preemption
+    operation = new_operation(
+        site,
+        kind="create",
+        instance=request.name,
+        args={
+            "person_new": known is None,
+            "keys_new": [key.fingerprint for key in fresh],
+            "fence_timeout_s": rules.fence_timeout_s,
+        },
+    )
+    tx.put(person, *fresh, row)
+    slots.claim(tx, replace(snapshot, records=tx.records), request.gpus, decision.slots, lease_s=request.lease_s)
+    tx.put(operation)
+    return operation.id
+
+
+def _new_person(snapshot: Snapshot, name: str, ground: Ground, *, ports: range) -> Person:
+    people = snapshot.records.persons
+    uid = allocate.uid({row.uid for row in people}, wanted=ground.uid)
+    taken = {row.ssh_port for row in people} | ground.listening | proxy_ports(snapshot.seen)
+    port = allocate.port(ports, taken)
+    if uid is None or port is None:
+        what = "account ids" if uid is None else f"SSH ports ({ports.start}-{ports.stop - 1})"
+        raise LxgpuError("no_numbers", f"no {what} are left for {name}", fix="widen network.ports in config.yaml")
+    return Person(name=name, uid=uid, ssh_port=port, created_at=snapshot.now)
+
+
+def _new_instance(site: Site, snapshot: Snapshot, request: CreateRequest, ground: Ground) -> Instance:
+    seen = {text for sighting in snapshot.seen.sightings for text in _addresses(sighting.expanded_devices)}
+    seen |= {text for sighting in snapshot.seen.sightings for text in sighting.addresses}
+    address = allocate.address(ground.network.gateway, seen | {row.address for row in snapshot.records.instances})
+    if address is None:
+        raise LxgpuError(
+            "no_numbers", f"the network {ground.network.name} has no address left", fix="give the bridge a wider one"
+        )
+    return Instance(
+        name=request.name,
+        owner=request.owner,
+        host=site.host,
+        state=InstanceState.CREATING,
+        created_at=snapshot.now,
+        class_name=request.gpus.class_name,
+        profile=request.profile,
+        image=request.image,
+        limits=limits_of(site, snapshot, request),
+        address=address,
+        hwaddr=allocate.hwaddr(address),
+        expires=snapshot.now + timedelta(seconds=request.expires_s) if request.expires_s else None,
+    )
+
+
+def limits_of(site: Site, snapshot: Snapshot, request: CreateRequest) -> Limits:
+    """What the container gets: flags over the policy over the profile."""
+    policy = snapshot.policy
+    groups = policy.groups_of(request.owner, snapshot.unix_groups.get(request.owner, frozenset()))
+    entitled = policy.entitlement(
+        request.owner, groups, snapshot.now, profile=site.profile(request.profile).terms, flags=request.flags
+    )
+    whole = entitled.limits(request.gpus.more)
+    return Limits(
+        cpu=request.flags.cpu or whole.cpu,
+        memory_bytes=request.flags.memory_bytes or whole.memory_bytes,
+        disk_bytes=whole.disk_bytes,
+        processes=whole.processes,
+    )
+
+
+def proxy_ports(seen: Observation) -> set[int]:
+    """Every host port that a proxy device of any instance listens on, stopped ones and profiles included."""
+    found: set[int] = set()
+    for sighting in seen.sightings:
+        for device in sighting.expanded_devices.values():
+            if device.get("type") == "proxy":
+                last = device.get("listen", "").rsplit(":", 1)[-1]
+                for part in last.split(","):
+                    first, _, end = part.partition("-")
+                    if first.isdigit():
+                        found.update(range(int(first), int(end or first) + 1))
+    return found
+
+
+def _addresses(devices: Mapping[str, Mapping[str, str]]) -> list[str]:
+    return [device["ipv4.address"] for device in devices.values() if device.get("ipv4.address", "none") != "none"]
+
+
+def _check_pool(site: Site, request: CreateRequest) -> None:
+    pool = site.engine.pool(site.settings.pool)
+    check_disk(site, pool, Limits(disk_bytes=request.flags.disk_bytes or 1))
+    if pool.size_bytes and pool.used_bytes is not None and pool.used_bytes / pool.size_bytes >= POOL_FULL:
+        raise LxgpuError(
+            "pool_full",
+            f"pool {pool.name} is {pool.used_bytes / pool.size_bytes:.0%} full",
+            why=f"from {POOL_FULL:.0%} on no container is made, so that those there can go on writing",
+            fix="lxgpu ls -o wide shows who uses it; delete what is not needed, or enlarge the pool",
+        )

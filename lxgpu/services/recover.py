@@ -1,0 +1,34 @@
+"""What a crash left half done is ended by the next command: forward where it can, back where it must."""
+
+from __future__ import annotations
+
+from lxgpu.errors import LxgpuError
+from lxgpu.services.ending import DELETE, RESUME, SUSPEND
+from lxgpu.services.lending import ATTACH, RELEASE
+from lxgpu.services.making import CREATE
+from lxgpu.services.operations import Recipe, finish
+from lxgpu.services.power import RESTART, START, STOP
+from lxgpu.services.site import Site
+
+RECIPES: dict[str, Recipe] = {
+    recipe.kind: recipe for recipe in (CREATE, DELETE, SUSPEND, RESUME, ATTACH, RELEASE, START, STOP, RESTART)
+}
+
+
+def recover(site: Site) -> None:
+    """Take every abandoned operation to its end; one in another process's hand is left to it.
+
+    An operation that fails again stays in the journal and is said; it stops nobody else.
+    """
+    for operation in site.inventory.read().operations:
+        if not operation.live:
+            continue
+        with site.locks.hold(operation.instance, wait_s=0) as free:
+            pass
+        if not free:
+            continue
+        site.say(f"going on with {operation.kind} of {operation.instance}, begun by {operation.actor}")
+        try:
+            finish(site, RECIPES[operation.kind], operation.id)
+        except LxgpuError as error:
+            site.say(f"{operation.kind} of {operation.instance}: {error.brief}")

@@ -1,0 +1,43 @@
+"""Everything a use case works with, in one value; wiring.py makes the real one, tests make one of fakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from lxgpu.config.profiles import Profile
+from lxgpu.config.settings import Settings
+from lxgpu.model.quota import Policy
+from lxgpu.ports import Clock, Engine, HostProbe, Inventory, Locks, Login, Progress, Texts, Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One host with its engine, under one inventory and one policy.
+
+    `policy`, `profile`, `nvidia` (the configuration that mounts the driver's libraries) and `unix_groups` are called
+    when needed, since reading them costs time. `actor` is who gave
+    the command. `say` tells people about progress.
+    """
+
+    host: str
+    engine: Engine
+    probe: HostProbe
+    inventory: Inventory
+    clock: Clock
+    locks: Locks
+    login: Login
+    texts: Texts
+    settings: Settings
+    policy: Callable[[], Policy]
+    profile: Callable[[str], Profile]
+    nvidia: Callable[[Profile], Mapping[str, str]]
+    unix_groups: Callable[[str], frozenset[str]]
+    host_uid: Callable[[str], int | None]
+    actor: str
+    say: Progress
+
+    def write(self, *, expected: int | None = None) -> AbstractContextManager[Tx]:
+        """A write transaction of the inventory in the name of whoever gave the command."""
+        return self.inventory.write(actor=self.actor, now=self.clock.now(), expected=expected)

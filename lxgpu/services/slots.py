@@ -1,0 +1,89 @@
+"""What the inventory is told as a card goes from hand to hand."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+from lxgpu.model.assignment import Assignment, AssignmentState, SlotRecord
+from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.request import GpuRequest
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.admission import entitlement
+from lxgpu.ports import Tx
+from lxgpu.services.site import Site
+
+
+def claim(
+    tx: Tx, snapshot: Snapshot, request: GpuRequest, slots: Iterable[Slot], *, lease_s: int | None
+) -> tuple[Assignment, ...]:
+    """Write the assignments that a decision granted; from here on the slots are taken."""
+    entitled = entitlement(snapshot, request.owner)
+    until = snapshot.now + timedelta(seconds=lease_s or entitled.lease_s)
+    rows = tuple(
+        Assignment(
+            id=uuid.uuid4().hex[:12],
+            slot=slot,
+            instance=request.instance,
+            state=AssignmentState.ATTACHING,
+            created_at=snapshot.now,
+            class_name=request.class_name or entitled.class_name,
+            until=until,
+        )
+        for slot in slots
+    )
+    tx.put(*rows)
+    return rows
+
+
+def activate(site: Site, instance: str) -> None:
+    """The attaching assignments of an instance hold from now on."""
+    now = site.clock.now()
+    with site.write() as tx:
+        for row in tx.records.held_by(instance):
+            if row.state is AssignmentState.ATTACHING:
+                tx.put(replace(row, state=AssignmentState.ACTIVE, since=now))
+                tx.event("attached", instance, detail={"gpu": row.slot.gpu, "until": _iso(row)})
+
+
+def detached(site: Site, slots: Iterable[Slot]) -> None:
+    """The slots are off their holder: every earlier proof is void."""
+    now = site.clock.now()
+    with site.write() as tx:
+        for slot in slots:
+            known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
+            tx.put(replace(known, detached_at=now))
+
+
+def close(site: Site, instance: str, slots: Iterable[Slot], *, outcome: str, rule: str = "") -> None:
+    """End the releasing assignments of an instance whose cards are proven free."""
+    wanted, now = set(slots), site.clock.now()
+    with site.write() as tx:
+        for row in tx.records.held_by(instance):
+            if row.slot in wanted and row.state is AssignmentState.RELEASING:
+                tx.put(replace(row, state=AssignmentState.CLOSED, closed_at=now, outcome=outcome))
+                tx.event("released", instance, rule=rule, detail={"gpu": row.slot.gpu, "outcome": outcome})
+
+
+def quarantine(site: Site, instance: str, slot: Slot, why: str) -> None:
+    """A card that could not be proven free stays with its last holder's name, and goes to nobody."""
+    now = site.clock.now()
+    with site.write() as tx:
+        known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
+        tx.put(replace(known, quarantine=why, quarantined_at=now))
+        for row in tx.records.held_by(instance):
+            if row.slot == slot:
+                tx.put(replace(row, state=AssignmentState.QUARANTINED))
+        tx.event("quarantined", instance, rule="fence", detail={"gpu": slot.gpu, "why": why})
+
+
+def gpus_of(cards: Iterable[Gpu], slots: Iterable[Slot]) -> tuple[Gpu, ...]:
+    """The cards the slots lie on, as far as the host still has them."""
+    wanted = {slot.gpu for slot in slots}
+    return tuple(card for card in cards if card.uuid in wanted)
+
+
+def _iso(row: Assignment) -> str | None:
+    return row.until.isoformat() if row.until else None

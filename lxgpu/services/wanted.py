@@ -1,0 +1,191 @@
+"""What an instance must look like in LXD, from the inventory alone; pure, and the same at every step.
+
+Steps do not edit: they make LXD show what this says. `attached` are the slots whose device is there; a card that is
+being released may still be attached while its rule already denies it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+
+from lxgpu.config.profiles import Profile
+from lxgpu.config.settings import Settings
+from lxgpu.model import devices
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import DeviceNode, Gpu, Slot
+from lxgpu.model.instance import Instance, InstanceState, Person, Sighting
+from lxgpu.model.operation import Identity
+from lxgpu.model.quota import SharedData
+from lxgpu.ports import Change
+from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY
+
+KEY_UUID = "user.lxgpu.uuid"
+KEY_HOLDS = "user.lxgpu.holds"
+KEY_INSTANCE = "user.lxgpu.instance"
+KEY_PERSON = "user.lxgpu.person"
+KEY_OPERATION = "user.lxgpu.operation"
+GPU_PREFIX = "gpu-"
+_USABLE = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All that decides how an instance looks: its rows, the host's cards, its profile and the settings.
+
+    `keys` are the person's authorized_keys lines. `nvidia` says whether the driver's libraries are to be mounted.
+    """
+
+    instance: Instance
+    person: Person
+    assignments: tuple[Assignment, ...]
+    gpus: tuple[Gpu, ...]
+    profile: Profile
+    settings: Settings
+    identity: Identity
+    keys: tuple[str, ...] = ()
+    data: tuple[SharedData, ...] = ()
+    nvidia: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def usable(self) -> frozenset[Slot]:
+        """The slots the instance may open."""
+        return frozenset(row.slot for row in self.assignments if row.state in _USABLE)
+
+    def denied(self) -> tuple[DeviceNode, ...]:
+        """The nodes of all cards it must not open, in a fixed order."""
+        mine = {slot.gpu for slot in self.usable}
+        return tuple(sorted(node for gpu in self.gpus if gpu.uuid not in mine for node in gpu.nodes))
+
+    def allowed(self) -> tuple[DeviceNode, ...]:
+        """The nodes of the cards it may open."""
+        mine = {slot.gpu for slot in self.usable}
+        return tuple(sorted(node for gpu in self.gpus if gpu.uuid in mine for node in gpu.nodes))
+
+
+def base(picture: Picture, *, operation: str) -> Change:
+    """Everything but cards and identity: what the instance is made with."""
+    instance, settings, profile = picture.instance, picture.settings, picture.profile
+    config: dict[str, str | None] = {
+        **devices.limits_config(instance.limits),
+        **profile.config,
+        **picture.nvidia,
+        "boot.autostart": "false",
+        "raw.lxc": raw_lxc(picture),
+        KEY_OPERATION: operation,
+        **{f"environment.{key}": value for key, value in profile.environment.items()},
+    }
+    wanted: dict[str, Mapping[str, str] | None] = {
+        "root": devices.root_device(pool=settings.pool, size_bytes=instance.limits.disk_bytes),
+        "eth0": devices.nic_device(bridge=settings.network.bridge, address=instance.address, hwaddr=instance.hwaddr),
+        "home": devices.home_device(
+            pool=settings.pool, volume=home_volume(picture.person.name), path=home_path(picture.person.name)
+        ),
+    }
+    return Change(config=config, devices=wanted)
+
+
+def full(picture: Picture, seen: Sighting, *, attached: Iterable[Slot], operation: str) -> Change:
+    """Everything, cards and identity included, for an instance that exists."""
+    start = base(picture, operation=operation)
+    config = {
+        **start.config,
+        KEY_UUID: seen.uuid,
+        KEY_INVENTORY: picture.identity.inventory,
+        KEY_EPOCH: str(picture.identity.epoch),
+        KEY_HOLDS: holds_text(picture.assignments, attached),
+        KEY_INSTANCE: instance_text(picture.instance),
+        KEY_PERSON: person_text(picture.person, picture.keys),
+    }
+    return Change(config=config, devices={**start.devices, **cards(picture, seen, attached), **ssh(picture)})
+
+
+def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[str, Mapping[str, str] | None]:
+    """The devices of the attached cards; every other card's device is removed."""
+    wanted = {slot.gpu for slot in attached}
+    present = [name for name in seen.devices if name.startswith(GPU_PREFIX)]
+    result: dict[str, Mapping[str, str] | None] = dict.fromkeys(present)
+    for gpu in picture.gpus:
+        if gpu.uuid in wanted:
+            result[devices.gpu_device_name(gpu.uuid)] = devices.gpu_device(gpu)
+    return result
+
+
+def ssh(picture: Picture) -> dict[str, Mapping[str, str] | None]:
+    """The published port; a suspended or deleted instance has none."""
+    open_ = picture.instance.state in {InstanceState.CREATING, InstanceState.READY}
+    device = devices.ssh_device(
+        listen=picture.settings.network.listen, port=picture.person.ssh_port, address=picture.instance.address
+    )
+    return {"ssh": device if open_ else None}
+
+
+def raw_lxc(picture: Picture) -> str:
+    """The device rule from the first process on, and /dev/shm sized to the memory limit."""
+    lines = [devices.deny_rules(picture.denied())]
+    memory = picture.instance.limits.memory_bytes
+    if memory is not None:
+        size = int(memory * picture.profile.shm_fraction)
+        lines.append(f"lxc.mount.entry = tmpfs dev/shm tmpfs nosuid,nodev,size={size},create=dir 0 0")
+    return "\n".join(line for line in lines if line)
+
+
+def home_volume(person: str) -> str:
+    """The name of a person's home volume."""
+    return f"home-{person}"
+
+
+def home_path(person: str) -> str:
+    """Where the home volume is mounted."""
+    return f"/home/{person}"
+
+
+def holds_text(assignments: Iterable[Assignment], attached: Iterable[Slot]) -> str:
+    """The assignments as the instance carries them, so that a lost inventory can be rebuilt."""
+    there = set(attached)
+    rows = [
+        {
+            "assignment": row.id,
+            "slot": str(row.slot),
+            "class": row.class_name,
+            "since": (row.since or row.created_at).isoformat(),
+            "until": row.until.isoformat() if row.until else None,
+            "reservation": row.reservation,
+        }
+        for row in sorted(assignments, key=lambda item: item.id)
+        if row.slot in there
+    ]
+    return json.dumps(rows, sort_keys=True)
+
+
+def instance_text(instance: Instance) -> str:
+    """The instance's row as it carries it itself."""
+    return json.dumps(
+        {
+            "owner": instance.owner,
+            "class": instance.class_name,
+            "profile": instance.profile,
+            "image": instance.image,
+            "state": instance.state.value,
+            "limits": asdict(instance.limits),
+            "address": instance.address,
+            "hwaddr": instance.hwaddr,
+            "running": instance.running,
+            "created_at": instance.created_at.isoformat(),
+            "expires": instance.expires.isoformat() if instance.expires else None,
+            "reason": instance.reason,
+        },
+        sort_keys=True,
+    )
+
+
+def person_text(person: Person, keys: Iterable[str]) -> str:
+    """The person's row and keys, carried by the instance."""
+    row = {
+        "name": person.name,
+        "uid": person.uid,
+        "ssh_port": person.ssh_port,
+        "created_at": person.created_at.isoformat(),
+    }
+    return json.dumps({**row, "keys": sorted(keys)}, sort_keys=True)
