@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 APT = Path("/etc/apt")
+# The lines of debootstrap that say where it stands; it has one a package besides.
+PHASES = (
+    "I: Retrieving Packages", "I: Checking component", "I: Installing core", "I: Unpacking required", "I: Configuring required",
+    "I: Unpacking the base", "I: Configuring the base", "I: Base system installed",
+)  # fmt: skip
 DEBIAN_MIRROR = re.compile(r"(?<![\w#+])(https?://\S+/debian/?)(?=\s|$)", re.MULTILINE)
 # The whole build hangs from one process that ends with us, and everything in its pid namespace with it.
 CAGE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "--pid", "--fork",
@@ -64,7 +69,7 @@ def _debootstrap(target: Path, progress: Callable[[str], None]) -> None:
         try:
             for line in build.stdout or ():
                 last.append(line.rstrip())
-                if line.startswith("I: ") and not line.startswith(("I: Validating", "I: Extracting")):
+                if line.startswith(PHASES):
                     progress(f"image: {line[3:].strip()}")
         except BaseException:
             build.kill()

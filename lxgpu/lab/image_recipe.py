@@ -55,7 +55,7 @@ Alias=sshd.service
 FILES: dict[str, str] = {
     "etc/systemd/system/ssh.service": SSH_UNIT,
     "etc/systemd/network/10-eth0.network": (
-        "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n\n"
+        "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\nLLMNR=no\n\n"
         "[DHCPv4]\nUseHostname=no\nClientIdentifier=mac\n"
     ),
     "etc/ssh/sshd_config.d/10-lxgpu.conf": "UseDNS no\n",

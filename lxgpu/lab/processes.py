@@ -51,18 +51,17 @@ def started_at(pid: int) -> int | None:
 
 def loops_of(directory: Path) -> list[str]:
     """The loop devices whose file lies in the lab's directory, as /dev/loopN."""
-    found = []
-    for path in BLOCKS.glob("loop*/loop/backing_file"):
-        if _read(path).decode(errors="replace").startswith(f"{directory}/"):
-            found.append(f"/dev/{path.parts[-3]}")
-    return found
+    below = f"{directory}/".encode()
+    return [
+        f"/dev/{path.parts[-3]}" for path in BLOCKS.glob("loop*/loop/backing_file") if _read(path).startswith(below)
+    ]
 
 
 def lab_processes(directory: Path) -> list[Process]:
     """All running processes of the lab in that directory; never this one or one of its ancestors."""
     mine = set(_ancestors())
     mark = f"{MARK}={directory}".encode()
-    spaces = {pid: _namespace(pid) for pid in _pids() if pid not in mine}
+    spaces = {pid: _namespace(pid) for pid in all_pids() if pid not in mine}
     marked = {pid for pid in spaces if mark in _read(PROC / str(pid) / "environ").split(b"\0")}
     inside = {spaces[pid] for pid in marked} - {"", _namespace(1), _namespace(os.getpid())}
     loops = set(loops_of(directory))
@@ -116,7 +115,8 @@ def cgroups_of(pid: int) -> list[tuple[str, str]]:
     return [(parts[1], parts[2]) for line in lines if len(parts := line.split(":", 2)) == 3]  # noqa: PLR2004
 
 
-def _pids() -> Iterator[int]:
+def all_pids() -> Iterator[int]:
+    """The pids of all processes of the machine."""
     return (int(entry) for entry in os.listdir(PROC) if entry.isdigit())  # noqa: PTH208 -- a thousand entries
 
 
@@ -130,7 +130,7 @@ def _ancestors() -> Iterator[int]:
 
 def _namespace(pid: int) -> str:
     try:
-        return os.readlink(f"/proc/{pid}/ns/mnt")
+        return os.readlink(f"/proc/{pid}/ns/mnt")  # noqa: PTH115 -- a thousand times, as text
     except OSError:
         return ""
 
