@@ -80,7 +80,7 @@ def env_command(screen: Screen, *, name: str) -> None:
 STATUS_COLUMNS = (
     Column("LAB", "name"),
     Column("STATE", "state"),
-    Column("GPUS", lambda item: len(item.gpus)),  # type: ignore[attr-defined]  # a LabStatus
+    Column("GPUS", lambda item: len(item.gpus)),
     Column("CONTAINERS", "instances"),
     Column("BRIDGE", "bridge"),
     Column("SUBNET", "subnet"),

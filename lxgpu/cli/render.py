@@ -32,7 +32,7 @@ class Column(NamedTuple):
     """
 
     header: str
-    value: str | Callable[[object], object]
+    value: str | Callable[..., object]
     text: Callable[..., str] | None = None
     wide: bool = False
 

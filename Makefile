@@ -1,0 +1,65 @@
+# Two commands for a fresh Debian 12 (root, git and make are enough): `make demo` and `make test`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+READY := .venv/.ready
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: help
+help: ## this page
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | while IFS=$$'\t' read -r name text; do printf 'make %-12s%s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: venv ## bring up a lab, create alice with a GPU, log in as her (DEMO=host: on this machine's own LXD)
+	@packaging/demo.sh
+
+.PHONY: demo-down
+demo-down: venv ## take the demo away again
+	@packaging/demo.sh down
+
+.PHONY: test
+test: venv ## every test, those on a real LXD included
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 300
+
+.PHONY: quick
+quick: venv ## the tests that need no LXD
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 60 -m 'not lab'
+
+.PHONY: check
+check: venv ## linters and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+.PHONY: format
+format: venv ## let the formatter do its work
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.PHONY: bench
+bench: venv ## the benchmarks: benchmarks/results.json and a table
+	@$(BIN)/python -m benchmarks
+
+.PHONY: needs
+needs:
+	@packaging/install-needs.sh
+
+.PHONY: venv
+venv: $(READY) ## the Python environment (.venv) with all that development needs
+
+# Made once, and again when the dependencies change; until then nothing here needs the network.
+# An older pip knows no dependency groups.
+$(READY): pyproject.toml | needs
+	@echo "making .venv (once) ..." >&2
+	@[[ -x $(BIN)/python ]] || python3 -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $@
+
+.PHONY: clean
+clean: ## remove what tools have left (not the lab: `make demo-down`)
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +
