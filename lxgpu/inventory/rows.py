@@ -1,19 +1,20 @@
 """Rows of the model and rows of SQL, in one generic mapping.
 
-A field becomes a column of its name. Instants are text, RFC 3339 in UTC with six digits, as
-`2026-11-30T13:49:13.000000Z`: exact, in order when compared as text, and readable in the sqlite3 shell. A `Slot` becomes
-the two columns `gpu` and `part`; `Limits` and mappings become JSON with sorted keys, so that equal values are equal
-texts.
+A field becomes a column of its name. Instants are text, RFC 3339 in UTC with six digits, such as
+`2026-11-30T13:49:13.000000Z`: exact, in order when compared as text, and readable in the sqlite3 shell. A `Slot`
+becomes the two columns `gpu` and `part`; `Limits` and mappings become JSON with sorted keys, so that equal values are
+equal texts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -40,28 +41,32 @@ _KINDS: tuple[tuple[type[Row], str, tuple[str, ...], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """How one kind of row is kept. `living` is an SQL condition, empty when every row is living."""
+    """How one kind of row is kept. `living` is an SQL condition, empty when every row is living.
+
+    `encoders` and `decoders` are for the columns, by index, that SQLite cannot keep as they are.
+    """
 
     kind: type[Row]
     name: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
     living: str
-    has_json: bool
-    encoders: tuple[Callable[[Any], Scalar] | None, ...]
+    values_of: Callable[[Row], tuple[Any, ...]]
+    key_of: Callable[[Row], RowKey]
+    encoders: tuple[tuple[int, Callable[[Any], Scalar]], ...]
     decoders: tuple[tuple[int, Callable[[Any], Any]], ...]
     slot_at: int | None
-    key_at: tuple[int, ...]
 
     def encode(self, row: Row) -> tuple[Scalar, ...]:
-        """The row as values of `columns`, in their order."""
-        values: list[Any] = []
-        for field, encoder in zip(fields(self.kind), self.encoders, strict=True):
-            value = getattr(row, field.name)
-            if isinstance(value, Slot):
-                values += (value.gpu, value.part)
-            else:
-                values.append(value if encoder is None or value is None else encoder(value))
+        """The row as values of `columns`, in their order.
+
+        Raises:
+            ValueError, TypeError: an instant without a zone, a mapping that is no JSON.
+        """
+        values = list(self.values_of(row))
+        for at, encoder in self.encoders:
+            if values[at] is not None:
+                values[at] = encoder(values[at])
         return tuple(values)
 
     def decode(self, values: tuple[Scalar, ...]) -> Row:
@@ -77,11 +82,6 @@ class Table:
         if self.slot_at is not None:
             made[self.slot_at : self.slot_at + 2] = [Slot(made[self.slot_at], made[self.slot_at + 1])]
         return self.kind(*made)
-
-    def key_of(self, row: Row) -> RowKey:
-        """The values of the key columns."""
-        values = self.encode(row)
-        return tuple(values[at] for at in self.key_at)
 
     def is_living(self, row: Row) -> bool:
         """The condition of `living`, in Python."""
@@ -124,20 +124,19 @@ def _limits(text: str) -> Limits:
 def _table(kind: type[Row], name: str, key: tuple[str, ...], living: str) -> Table:
     hints = get_type_hints(kind)
     columns: list[str] = []
-    encoders: list[Callable[[Any], Scalar] | None] = []
+    paths: dict[str, str] = {}
+    encoders: list[tuple[int, Callable[[Any], Scalar]]] = []
     decoders: list[tuple[int, Callable[[Any], Any]]] = []
-    slot_at = None
     for field in fields(kind):
         plain = _without_none(hints[field.name])
         if plain is Slot:
-            slot_at = len(columns)
+            paths |= {"gpu": f"{field.name}.gpu", "part": f"{field.name}.part"}
             columns += ("gpu", "part")
-            encoders.append(None)
             continue
         encoder, decoder = _codec(plain)
-        if decoder is not None:
+        if encoder and decoder:
+            encoders.append((len(columns), encoder))
             decoders.append((len(columns), decoder))
-        encoders.append(encoder)
         columns.append(field.name)
     return Table(
         kind=kind,
@@ -145,12 +144,19 @@ def _table(kind: type[Row], name: str, key: tuple[str, ...], living: str) -> Tab
         columns=tuple(columns),
         key=key,
         living=living,
-        has_json=kind is Operation,
+        values_of=_getter([paths.get(column, column) for column in columns]),
+        key_of=_getter([paths.get(column, column) for column in key]),
         encoders=tuple(encoders),
         decoders=tuple(decoders),
-        slot_at=slot_at,
-        key_at=tuple(columns.index(column) for column in key),
+        slot_at=columns.index("gpu") if paths else None,
     )
+
+
+def _getter(paths: Sequence[str]) -> Callable[[Row], tuple[Any, ...]]:
+    if len(paths) > 1:
+        return attrgetter(*paths)
+    single = attrgetter(*paths)
+    return lambda row: (single(row),)
 
 
 def _without_none(hint: Any) -> Any:  # noqa: ANN401 -- a type hint has no better type

@@ -106,7 +106,8 @@ class SqliteTx:
     def _orphan(self, error: sqlite3.IntegrityError) -> LxgpuError:
         query = """
         SELECT 'keys', person, fingerprint FROM keys WHERE person NOT IN (SELECT name FROM persons) UNION ALL
-        SELECT 'instances', owner, name FROM instances WHERE owner NOT IN (SELECT name FROM persons) LIMIT 1
+        SELECT 'instances', owner, name FROM instances WHERE owner NOT IN (SELECT name FROM persons)
+        ORDER BY 1 DESC, 2, 3 LIMIT 1
         """
         found = self._connection.execute(query).fetchone()
         if found is None:
