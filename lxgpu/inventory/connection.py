@@ -1,18 +1,17 @@
-"""Opening the file: where it may lie, who may read it, and the settings every connection has."""
+"""Connections to the file, and the settings every one of them has."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory import faults
+from lxgpu.inventory.place import Place
 
 APPLICATION_ID = 0x6C786770
 """Written into the file's header ("lxgp"), so that another program's database is not taken for ours."""
@@ -20,83 +19,6 @@ TIMEOUT_S = 10.0
 """How long a writer waits for others. A transaction takes milliseconds, so this means that somebody hangs."""
 OLDEST_SQLITE = (3, 37, 0)
 """STRICT tables came with it."""
-
-# WAL shares memory between processes, which needs one kernel; over these, locks do not reach the other machine either.
-_NETWORK = frozenset(
-    {
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "ceph", "lustre", "gpfs", "beegfs"),
-        *("ocfs2", "gfs2", "pvfs2", "fuse.sshfs", "fuse.s3fs", "fuse.ceph", "fuse.glusterfs", "fuse.mfs"),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A path and the file it named when it was opened."""
-
-    path: Path
-    device: int
-    inode: int
-
-    @classmethod
-    def of(cls, path: Path) -> Place | None:
-        """The file at `path` now, or None when there is none."""
-        try:
-            found = path.stat()
-        except FileNotFoundError:
-            return None
-        return cls(path=path, device=found.st_dev, inode=found.st_ino)
-
-    def check(self) -> None:
-        """Checks that the path still names the same file.
-
-        Raises:
-            LxgpuError: `inventory_lost`. Without this a running writer would go on writing to an unlinked file.
-        """
-        if Place.of(self.path) != self:
-            raise faults.lost(self.path)
-
-
-def make_place(path: Path) -> Place:
-    """Returns the file, made empty (0600, its folder 0700) when there is none.
-
-    Raises:
-        LxgpuError: `inventory_storage` (a network file system, no such place), `not_allowed`.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        refuse_network(path)
-        # SQLite gives the files beside it (-wal, -shm) the mode of this one.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        if not path.is_file():
-            raise _no_place(path, "there is something else than a file of that name") from None
-    except PermissionError as error:
-        raise _no_right(path, error) from error
-    except OSError as error:
-        raise _no_place(path, error.strerror) from error
-    return find_place(path)
-
-
-def find_place(path: Path) -> Place:
-    """Returns the file that must be there already.
-
-    Raises:
-        LxgpuError: `not_found`, `not_allowed`, `inventory_storage`.
-    """
-    try:
-        place = Place.of(path)
-    except PermissionError as error:
-        raise _no_right(path, error) from error
-    except OSError as error:
-        raise _no_place(path, error.strerror) from error
-    if place is None:
-        raise LxgpuError(
-            "not_found",
-            f"there is no inventory at {path}",
-            fix="lxgpu inventory rebuild, if there was one; else create the first container",
-        )
-    return place
 
 
 def connect(path: Path, *, mode: str, timeout_s: float, immutable: bool = False) -> sqlite3.Connection:
@@ -168,39 +90,7 @@ def ensure_wal(connection: sqlite3.Connection, path: Path, *, timeout_s: float) 
                 raise
             time.sleep(0.005)
     if mode != "wal":
-        raise _no_place(path, f"its file system allows no write-ahead log (SQLite says {mode})")
-
-
-def refuse_network(path: Path) -> None:
-    """Refuses a path on a network file system.
-
-    Raises:
-        LxgpuError: `inventory_storage`.
-    """
-    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-    kind = file_system(path.parent.resolve(), mounts)
-    if kind in _NETWORK:
-        raise LxgpuError(
-            "inventory_storage",
-            "the inventory cannot lie on a network file system",
-            why=f"{path} is on {kind}, where SQLite's locks do not hold between machines",
-            fix="put it on a local disk: the default is /var/lib/lxgpu/inventory.db",
-        )
-
-
-def file_system(folder: Path, mounts: str) -> str:
-    """The type of the file system of a resolved folder, by the text of /proc/self/mountinfo; empty if unknown."""
-    best, kind = -1, ""
-    for line in mounts.splitlines():
-        left, dash, right = line.partition(" - ")
-        if not dash:
-            continue
-        point = Path(_unescaped(left.split(" ")[4]))
-        depth = len(point.parts)
-        # Of two mounts on one folder the later one is seen.
-        if depth >= best and folder.is_relative_to(point):
-            best, kind = depth, right.split(" ")[0]
-    return kind
+        raise faults.unusable(path, f"its file system allows no write-ahead log (SQLite says {mode})")
 
 
 def check_sqlite() -> None:
@@ -228,27 +118,3 @@ def _size(path: Path) -> int:
 def _stamp(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_mtime_ns, found.st_size
-
-
-def _unescaped(text: str) -> str:
-    for code, char in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
-        text = text.replace(code, char)
-    return text
-
-
-def _no_right(path: Path, error: OSError) -> LxgpuError:
-    return LxgpuError(
-        "not_allowed",
-        "the inventory may be opened by root only",
-        why=f"{path}: {error.strerror}",
-        fix="run the command with sudo; `lxgpu ls` and `lxgpu gpus` work without",
-    )
-
-
-def _no_place(path: Path, why: str | None) -> LxgpuError:
-    return LxgpuError(
-        "inventory_storage",
-        "the inventory cannot be opened",
-        why=f"{path}: {why or 'unknown reason'}",
-        fix="choose a local disk with room for it, and repeat",
-    )

@@ -24,9 +24,9 @@ def copy_database(source: sqlite3.Connection, target: Path) -> None:
         os.close(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
         with faults.translated(target):
             _fill(source, part, target)
-        _sync(part)
+        sync(part)
         part.replace(target)
-        _sync(target.parent)
+        sync(target.parent)
     except OSError as error:
         raise _no_copy(target, error) from error
     finally:
@@ -57,7 +57,8 @@ def _fill(source: sqlite3.Connection, part: Path, target: Path) -> None:
         copy.close()
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Waits until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

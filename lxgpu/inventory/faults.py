@@ -93,3 +93,13 @@ def newer(path: Path, *, found: int, known: int) -> LxgpuError:
         why=f"{path} has schema {found}, this lxgpu knows {known}",
         fix=f"install the newer lxgpu, or restore a backup from before: ls {path}.before-*",
     )
+
+
+def unusable(path: Path, why: str | None) -> LxgpuError:
+    """The error for a place where no inventory can be."""
+    return LxgpuError(
+        "inventory_storage",
+        "the inventory cannot be opened",
+        why=f"{path}: {why or 'unknown reason'}",
+        fix="choose a local disk with room for it, and repeat",
+    )

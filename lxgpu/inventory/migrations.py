@@ -80,11 +80,12 @@ def pending(connection: sqlite3.Connection, path: Path, steps: Sequence[Migratio
     return steps[found:]
 
 
-def migrate(connection: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> int:
+def migrate(connection: sqlite3.Connection, path: Path, steps: Sequence[Migration], *, copy: bool = True) -> int:
     """Applies what is pending and returns how many steps that were.
 
-    A file with earlier steps is first copied to `PATH.before-NNN`, NNN being the first new step. When a step fails,
-    the ones before it stay applied. Several processes may do this at once: each step is applied once.
+    A file with earlier steps is first copied to `PATH.before-NNN`, NNN being the first new step, unless `copy` is
+    False. When a step fails, the ones before it stay applied. Several processes may do this at once: each step is
+    applied once.
 
     Raises:
         LxgpuError: as `pending`; errors of sqlite3 come through.
@@ -95,20 +96,20 @@ def migrate(connection: sqlite3.Connection, path: Path, steps: Sequence[Migratio
     connection.execute("PRAGMA foreign_keys = OFF")
     count = 0
     try:
-        while _apply_next(connection, path, steps, first=count == 0):
+        while _apply_next(connection, path, steps, copy=copy and count == 0):
             count += 1
     finally:
         connection.execute("PRAGMA foreign_keys = ON")
     return count
 
 
-def _apply_next(connection: sqlite3.Connection, path: Path, steps: Sequence[Migration], *, first: bool) -> bool:
+def _apply_next(connection: sqlite3.Connection, path: Path, steps: Sequence[Migration], *, copy: bool) -> bool:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Asked again under the lock: somebody else may have been faster.
         left = pending(connection, path, steps)
         if left:
-            if first and left[0].number > 1:
+            if copy and left[0].number > 1:
                 copy_database(connection, path.with_name(f"{path.name}.before-{left[0].number:03}"))
             _apply(connection, left[0])
         connection.execute("COMMIT")

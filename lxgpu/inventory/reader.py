@@ -12,7 +12,7 @@ from typing import Any
 
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory import faults
-from lxgpu.inventory.connection import Place
+from lxgpu.inventory.place import Place
 from lxgpu.inventory.rows import Table, instant, instant_text, tables
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.instance import Instance
@@ -86,7 +86,7 @@ class Reader:
 
     def read(self) -> Records:
         """All living rows at one version; without a change since the last reading it costs microseconds."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             version, identity = meta(connection, self._place, schema=self._schema)
             # It moves when any other connection has committed, even one that is not lxgpu's.
             (moved,) = connection.execute("PRAGMA data_version").fetchone()
@@ -97,7 +97,7 @@ class Reader:
 
     def operation(self, identifier: str) -> Operation | None:
         """One operation, closed ones too."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             found = _rows(connection, tables()[Operation], "WHERE id = ?", identifier)
         return found[0] if found else None
 
@@ -107,7 +107,7 @@ class Reader:
         asked = {condition: value for condition, value in conditions.items() if value is not None}
         where = f"WHERE {' AND '.join(asked)} " if asked else ""
         query = f"SELECT at, actor, kind, subject, rule, detail, id FROM events {where}ORDER BY id DESC LIMIT ?"  # noqa: S608 -- our own words
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             found = connection.execute(query, (*asked.values(), limit)).fetchall()
         return [
             Event(instant(at), actor, kind, about, rule, json.loads(detail), number)
@@ -119,7 +119,7 @@ class Reader:
         when = instant_text(at)
         held = "WHERE since <= ?1 AND (closed_at IS NULL OR closed_at > ?1) ORDER BY id"
         there = "WHERE created_at <= ?1 AND (deleted_at IS NULL OR deleted_at > ?1) ORDER BY name"
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             version, identity = meta(connection, self._place, schema=self._schema)
             return Records(
                 version=version,
@@ -129,7 +129,8 @@ class Reader:
             )
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Gives a connection that sees one version until the end of the block."""
         with self._lock, faults.translated(self._place.path), self._session() as connection:
             self._place.check()
             connection.execute("BEGIN")

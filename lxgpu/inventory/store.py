@@ -14,17 +14,11 @@ from typing import Self
 
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory import faults, migrations
-from lxgpu.inventory.connection import (
-    TIMEOUT_S,
-    Place,
-    check_sqlite,
-    connect,
-    ensure_wal,
-    find_place,
-    make_place,
-    read_session,
-)
-from lxgpu.inventory.reader import Reader, meta
+from lxgpu.inventory.connection import TIMEOUT_S, check_sqlite, connect, ensure_wal, read_session
+from lxgpu.inventory.copies import check_database, copy_database
+from lxgpu.inventory.place import Place, find_place, make_place
+from lxgpu.inventory.reader import Reader, living, meta
+from lxgpu.inventory.rows import tables
 from lxgpu.inventory.transaction import SqliteTx
 from lxgpu.model.operation import Event, Operation
 from lxgpu.model.snapshot import Records
@@ -139,6 +133,28 @@ class SqliteInventory:
                 raise
             finally:
                 self._in_write = False
+
+    def backup(self, target: Path) -> None:
+        """Writes a copy of the whole inventory, history included, as it is now; whole or not at all, and checked.
+
+        An older copy of that name is replaced. Writers go on meanwhile.
+        """
+        beside = {self.path.with_name(self.path.name + suffix).resolve() for suffix in ("", "-wal", "-shm")}
+        if target.resolve() in beside:
+            raise LxgpuError("usage", f"{target} is the inventory itself", fix="name another file for the copy")
+        with self._reader.transaction() as connection:
+            copy_database(connection, target)
+
+    def check(self) -> None:
+        """Checks the whole file: pages, indexes, references, and that every living row can be read.
+
+        Raises:
+            LxgpuError: `inventory_damaged`.
+        """
+        with self._reader.transaction() as connection:
+            check_database(connection, self.path)
+            for table in tables().values():
+                living(connection, table)
 
     def close(self) -> None:
         """Closes the file. The last one to close it folds the write-ahead log into it."""
