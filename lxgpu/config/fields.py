@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from lxgpu.errors import LxgpuError
 from lxgpu.instants import load_zone, parse_day, parse_utc
 from lxgpu.model.names import check_name, check_person
+from lxgpu.model.quota import EVERYBODY
 from lxgpu.units import parse_count_per, parse_duration, parse_duration_per, parse_percent, parse_size
 
 _UNIX_NAME = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
@@ -73,6 +74,11 @@ def subject(text: str) -> None:
         check_person(text)
 
 
+def _anybody(text: str) -> None:
+    if text != EVERYBODY:
+        subject(text)
+
+
 def _mail(text: str) -> None:
     if not _MAIL.fullmatch(text) or ".." in text:
         raise LxgpuError("usage", f"{text!r} is no mail address")
@@ -128,6 +134,7 @@ Zone = Annotated[str, reads(load_zone), Field(examples=["Asia/Shanghai", "UTC"])
 Name = Annotated[str, reads(check_name)]
 Person = Annotated[str, reads(check_person)]
 Subject = Annotated[str, reads(subject), Field(examples=["alice", "@gpu-admins"])]
+Anybody = Annotated[str, reads(_anybody), Field(examples=["alice", "@vision", "*"])]
 Mail = Annotated[str, reads(_mail)]
 Line = Annotated[str, reads(_line), Field(max_length=200)]
 Slice = Annotated[str, reads(_slice), Field(examples=["3g.20gb"])]

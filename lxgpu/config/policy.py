@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from lxgpu.config.yamlload import Document, Steps
 
 _GONE = object()
+_NEUTRAL: dict[str | int, object] = {"limit": 100_000, "horizon": "3650d"}
+"""What stands for a wrong bound, so that no second mistake is made of the first: a bound that nothing exceeds."""
 
 
 def no_unix_groups(person: str) -> Collection[str]:  # noqa: ARG001 -- the shape of UnixGroups
@@ -76,29 +78,41 @@ def policy_problems(
     if not isinstance(document.value, dict):
         return problems(document, findings)
     known = {found.steps for found in findings}
-    sound, numbers = _sound(document.value, findings)
-    whole = not findings or not check_values(sound, PolicyFile)
+    sound, wrong = _Sound(document.value), findings
+    while wrong and sound.drop(wrong):
+        wrong = check_values(sound.values, PolicyFile)
     findings += [found for found in references(document.value) if found.steps not in known]
-    if whole:
-        policy = build_policy(sound)
-        findings += relations(policy, numbers)
+    if not wrong:
+        policy = build_policy(sound.values)
+        findings += relations(policy, sound.overrides)
         if cards is not None:
-            findings += guarantees(policy, numbers, cards=cards, unix_groups=unix_groups)
+            findings += guarantees(policy, sound.overrides, cards=cards, unix_groups=unix_groups)
     return problems(document, findings)
 
 
-def _sound(value: dict[str, Any], findings: list[Finding]) -> tuple[dict[str, Any], list[int]]:
-    """A copy without what is wrong, and the numbers in the file of the overrides that are left."""
-    copy: dict[str, Any] = deepcopy(value)
-    for found in findings:
-        # Without what it lacks a whole entry is of no use.
-        _drop(copy, found.steps[:-1] if found.lacking else found.steps)
-    copy["version"] = 1
-    overrides = copy.get("overrides")
-    numbers = [
-        number for number, entry in enumerate(overrides if isinstance(overrides, list) else []) if entry is not _GONE
-    ]
-    return _swept(copy), numbers
+class _Sound:
+    """What is left of a file's values without those that are wrong; `overrides` are their numbers in the file."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values: dict[str, Any] = values
+        self.overrides = list(range(len(_overrides(values))))
+
+    def drop(self, findings: list[Finding]) -> bool:
+        """Drops what the findings are about; returns whether anything was left to drop."""
+        copy: dict[str, Any] = deepcopy(self.values)
+        for found in findings:
+            # Without what it lacks a whole entry is of no use.
+            _drop(copy, found.steps[:-1] if found.lacking else found.steps)
+        copy["version"] = 1
+        kept = zip(self.overrides, _overrides(copy), strict=False)
+        self.overrides = [number for number, entry in kept if entry is not _GONE]
+        before, self.values = self.values, _swept(copy)
+        return self.values != before
+
+
+def _overrides(values: dict[str, Any]) -> list[Any]:
+    found = values.get("overrides")
+    return found if isinstance(found, list) else []
 
 
 def _drop(copy: dict[str, Any], steps: Steps) -> None:
@@ -106,7 +120,7 @@ def _drop(copy: dict[str, Any], steps: Steps) -> None:
     for step in steps[:-1]:
         here = here[step] if _has(here, step) else _GONE
     if steps and _has(here, steps[-1]):
-        here[steps[-1]] = _GONE
+        here[steps[-1]] = _NEUTRAL.get(steps[-1], _GONE)
 
 
 def _has(here: Any, step: str | int) -> bool:  # noqa: ANN401 -- plain values of any kind

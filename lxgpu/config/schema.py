@@ -11,6 +11,7 @@ from pydantic import Field
 
 from lxgpu.config.fields import (
     SECTION,
+    Anybody,
     CardName,
     Cards,
     Count,
@@ -39,7 +40,7 @@ class ClassEntry(Strict):
 
     priority: int = Field(ge=0, le=1000, description="Higher goes first.")
     preemptible: bool = optional("Whether cards held in this class may be taken for others.", default=True)
-    who: list[Subject] = optional("People and @unix-groups who may use it beside those above.", default=[])
+    who: list[Anybody] = optional("Who may use it beside those above; * is everybody.", default=[])
     max_gpus: Cards = optional("The most cards one person may hold in this class.")
     min_runtime: Duration = optional("A card is not taken sooner after each attach.", default="1h")
     grace: Duration = optional("From the warning until the card is taken.", default="5m")
@@ -91,7 +92,7 @@ class TotalEntry(Strict):
 class GroupEntry(Strict):
     """A group of people with a quota together and for each."""
 
-    members: list[Subject] = optional("People and @unix-groups.", default=[])
+    members: list[Anybody] = optional("People and @unix-groups; * is everybody.", default=[])
     total: Annotated[TotalEntry, SECTION] = optional("What they have together.")
     each: Annotated[TermsEntry, SECTION] = optional("What each of them has.")
     managers: list[Subject] = optional("Who may act for the members.", default=[])
@@ -193,7 +194,7 @@ class OverrideEntry(Strict):
     from_: Moment = Field(alias="from", description="When it starts (a date: its start).")
     until: Moment = Field(description="When it is over (a date: its start).")
     groups: Annotated[dict[Name, ChangeEntry], SECTION] = optional()
-    users: Annotated[dict[Person, UserEntry], SECTION] = optional()
+    users: Annotated[dict[Person, Annotated[UserEntry, SECTION]], SECTION] = optional()
     defaults: Annotated[TermsEntry, SECTION] = optional()
     note: Line = optional()
 
@@ -207,8 +208,8 @@ class PolicyFile(Strict):
     admins: list[Subject] = optional("People and @unix-groups.", default=["root"])
     classes: Annotated[dict[Name, ClassEntry], SECTION] = optional("Priority classes.", default={})
     defaults: Annotated[TermsEntry, SECTION] = optional("What everybody has.")
-    groups: Annotated[dict[Name, GroupEntry], SECTION] = optional("Groups of people.", default={})
-    users: Annotated[dict[Person, UserEntry], SECTION] = optional("Single people.", default={})
+    groups: Annotated[dict[Name, Annotated[GroupEntry, SECTION]], SECTION] = optional("Groups of people.", default={})
+    users: Annotated[dict[Person, Annotated[UserEntry, SECTION]], SECTION] = optional("Single people.", default={})
     idle: Annotated[IdleEntry, SECTION] = optional()
     preemption: Annotated[PreemptionEntry, SECTION] = optional()
     reservations: Annotated[ReservationsEntry, SECTION] = optional()

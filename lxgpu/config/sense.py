@@ -171,13 +171,13 @@ def _data(policy: Policy) -> Iterator[Finding]:
     places: dict[str, str] = {}
     for name, data in policy.data.items():
         at = data.at.rstrip("/") or "/"
-        for key, path in (("path", data.path), ("at", data.at)):
+        for path, key in {data.at: "at", data.path: "path"}.items():
             if (path.rstrip("/") or "/") in _CLOSED_PATHS:
                 yield Finding(("data", name, key), f"{path} belongs to the system")
         if at.startswith(_VOLATILE):
             yield Finding(("data", name, "at"), f"{at} is hidden inside a container by what the system mounts there")
         if at in places:
-            yield Finding(("data", name, "at"), f"{at} is the place of {places[at]} already")
+            yield Finding(("data", name), f"{at} is the place of {places[at]} already", at_key=True)
         places.setdefault(at, name)
 
 
@@ -240,7 +240,7 @@ def _promised(policy: Policy, now: datetime, unix_groups: UnixGroups) -> dict[St
         if total:
             promised["groups", name, "total", "guaranteed"] = total
             own[name] = 0
-    named = {member for group in policy.groups.values() for member in group.members if not member.startswith("@")}
+    named = {member for group in policy.groups.values() for member in group.members if member[0] not in "@*"}
     for person in [*policy.users, *sorted(named - set(policy.users))]:
         groups = policy.groups_of(person, unix_groups(person))
         count = policy.entitlement(person, groups, now).guaranteed

@@ -17,6 +17,8 @@ from lxgpu.model.instance import Limits
 from lxgpu.model.rules import DAY, Allowance, PriorityClass, Rules, SharedData
 
 _GIB = 1024**3
+EVERYBODY = "*"
+"""Stands for all people, in `who` of a class and `members` of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +289,7 @@ class Policy:
 
 
 def _among(subjects: Collection[str], *, person: str, unix_groups: Collection[str]) -> bool:
-    return person in subjects or any(f"@{group}" in subjects for group in unix_groups)
+    return person in subjects or EVERYBODY in subjects or any(f"@{group}" in subjects for group in unix_groups)
 
 
 def _stack(bottom: Terms, *levels: Terms) -> Terms:

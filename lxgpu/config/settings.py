@@ -1,0 +1,177 @@
+"""The settings: where things are and how this site is built; each value knows where it came from.
+
+The order is: flag > `LXGPU_*` variable > config.yaml > default. Every command needs them, so they are read by a table
+and the readers of `lxgpu.config.readers` instead of pydantic (150 ms), and without YAML where there is no file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lxgpu.config.readers import TABLE, Setting, by_key
+from lxgpu.errors import LxgpuError
+
+DEFAULT_CONFIG = Path("/etc/lxgpu/config.yaml")
+CONFIG_VARIABLE = "LXGPU_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class HostSettings:
+    """One engine: an LXD or Incus server. Empty: found out (`name`: the host's own, `socket`: the usual places).
+
+    `ssh` is `[user@]host[:port]` of a host elsewhere, whose socket and NVML are reached through SSH.
+    """
+
+    name: str = ""
+    engine: str = "auto"
+    socket: str = ""
+    project: str = "default"
+    ssh: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """How people reach containers: the bridge, the address and the ports that are published for SSH.
+
+    `address` is what people type after `ssh`; empty: the host's own name.
+    """
+
+    bridge: str
+    listen: str
+    ports: range
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A way to tell people: `kind` mail, webhook or command; `to` a mail server, a URL, or a program."""
+
+    kind: str
+    to: str
+    sender: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSettings:
+    """Snapshots of homes, and the engine's own copy to a remote; `to` empty: none. Times in seconds."""
+
+    to: str
+    every_s: int
+    keep_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings. `origins` says of each key where its value came from."""
+
+    config: Path
+    policy: Path
+    profiles: Path
+    templates: Path
+    keys: Path
+    state_dir: Path
+    run_dir: Path
+    network: NetworkSettings
+    pool: str
+    image: str
+    profile: str
+    homes: str
+    keys_command: tuple[str, ...]
+    kernel_log: Path
+    nvidia: str
+    device_rule: str
+    quota_unenforced: str
+    workers: int
+    backup: BackupSettings
+    hosts: tuple[HostSettings, ...] = (HostSettings(),)
+    images: Mapping[str, str] = field(default_factory=dict)
+    channels: tuple[Channel, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_settings(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """Reads the settings.
+
+    Args:
+        flags: key → text, as given on the command line (`{"policy": "/tmp/p.yaml"}`); relative paths count from here.
+        environ: the variables; those of this process if left out.
+
+    Raises:
+        LxgpuError: `bad_file`: config.yaml has mistakes, or is not where a flag or LXGPU_CONFIG says;
+            `usage`: a flag or a variable has a wrong value.
+    """
+    flags = flags or {}
+    environ = os.environ if environ is None else environ
+    path, given = _config_path(flags, environ)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {"config": given or "default"}
+    for setting in TABLE:
+        values[setting.key], origins[setting.key] = setting.read(setting.default), "default"
+    structured: dict[str, Any] = {}
+    if given or path.exists():
+        structured = _from_file(path, values, origins)
+    _from_outside(flags, environ, values, origins)
+    return _assemble(path, values, structured, origins)
+
+
+def _config_path(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[Path, str]:
+    if "config" in flags:
+        return Path(flags["config"]).absolute(), "--config"
+    if environ.get(CONFIG_VARIABLE):
+        return Path(environ[CONFIG_VARIABLE]).absolute(), CONFIG_VARIABLE
+    return DEFAULT_CONFIG, ""
+
+
+def _from_file(path: Path, values: dict[str, Any], origins: dict[str, str]) -> dict[str, Any]:
+    from lxgpu.config.settingsfile import read_settings_file  # noqa: PLC0415 -- YAML is read where a file is
+
+    found = read_settings_file(path)
+    values.update(found.values)
+    origins.update(found.origins)
+    return dict(found.structured)
+
+
+def _from_outside(
+    flags: Mapping[str, str], environ: Mapping[str, str], values: dict[str, Any], origins: dict[str, str]
+) -> None:
+    """Variables, then flags, over what is there."""
+    for setting in TABLE:
+        for origin, text in ((setting.variable, environ.get(setting.variable)), (setting.flag, flags.get(setting.key))):
+            if text:
+                values[setting.key] = _outside_value(setting, text, origin)
+                origins[setting.key] = origin
+    unknown = sorted(set(flags) - set(by_key()) - {"config"})
+    if unknown:
+        raise LxgpuError("usage", f"there is no setting {unknown[0]}", fix="lxgpu config show lists them all")
+
+
+def _outside_value(setting: Setting, text: str, origin: str) -> object:
+    if setting.is_path:
+        text = str(Path(text).absolute())
+    try:
+        return setting.read(text)
+    except LxgpuError as error:
+        raise LxgpuError("usage", f"{origin}: {error.brief}", why=error.why, fix=error.fix) from error
+
+
+def _assemble(path: Path, values: Mapping[str, Any], structured: dict[str, Any], origins: dict[str, str]) -> Settings:
+    plain = {key: value for key, value in values.items() if "." not in key}
+    for name in ("hosts", "images", "channels"):
+        origins.setdefault(name, "default")
+    return Settings(
+        config=path,
+        network=NetworkSettings(
+            bridge=values["network.bridge"],
+            listen=values["network.listen"],
+            ports=values["network.ports"],
+            address=values["network.address"],
+        ),
+        backup=BackupSettings(to=values["backup.to"], every_s=values["backup.every"], keep_s=values["backup.keep"]),
+        origins=origins,
+        **plain,
+        **structured,
+    )
