@@ -143,3 +143,10 @@ HostPath = Annotated[str, reads(_absolute), Field(examples=["/data/imagenet"])]
 Cards = Annotated[int, Field(ge=0, le=100_000)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Processes = Annotated[int, Field(ge=64, le=4_194_304)]
+
+
+class PerGpuEntry(Strict):
+    """What each card adds to a container's limits."""
+
+    cpu: Annotated[int, Field(ge=0, le=4096)] = optional()
+    memory: Size = optional()

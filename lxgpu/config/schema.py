@@ -24,6 +24,7 @@ from lxgpu.config.fields import (
     Moment,
     Name,
     Percent,
+    PerGpuEntry,
     Person,
     Processes,
     Size,
@@ -49,13 +50,6 @@ class ClassEntry(Strict):
         "Only classes of this priority and above may take from this one.", ge=0, le=1000
     )
     max_preemptions: CountPer = optional("How often one person may be hit, as 2/1d.")
-
-
-class PerGpuEntry(Strict):
-    """What each card adds to a container's limits."""
-
-    cpu: Annotated[int, Field(ge=0, le=4096)] = optional()
-    memory: Size = optional()
 
 
 class TermsEntry(Strict):
