@@ -1,0 +1,76 @@
+"""Which cards a container may open: taking a GPU device off it does not revoke it, this does.
+
+LXD sets no device rule for unprivileged containers, so a user who bound a node elsewhere could open
+it again. The rule denies opening by device number, at any path; what is open stays open, and it goes
+with the container when that stops. Sources: the kernel's Documentation/admin-guide/cgroup-v1/devices.rst
+and security/device_cgroup.c; `device_bpf` for version 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from lxgpu.drivers import device_bpf
+from lxgpu.drivers.cgroups import DEVICES, UNIFIED, Cgroups, no_cgroup, walk
+from lxgpu.errors import LxgpuError
+from lxgpu.model.gpu import DeviceNode
+
+_CONTROLLERS = {"auto": (DEVICES, UNIFIED), "v1": (DEVICES,), "bpf": (UNIFIED,)}
+_EVERYTHING = "a *:* rwm"
+
+
+def set_rule(
+    cgroups: Cgroups,
+    init: int,
+    *,
+    denied: Iterable[DeviceNode],
+    allowed: Iterable[DeviceNode],
+    mode: str = "auto",
+) -> None:
+    """Make the rule of a running instance: `denied` cannot be opened, `allowed` can.
+
+    `mode` is `v1` (devices controller), `bpf` (version 2), `off` (nothing is set), or `auto`: version 1
+    where the instance has a cgroup there, else version 2.
+
+    Raises:
+        LxgpuError: `unavailable`: the instance has no cgroup of its own, or the kernel refused.
+    """
+    if mode == "off":
+        return
+    tops = {name: top for name in _CONTROLLERS[mode] if (top := cgroups.top(init, name)) is not None and top.is_dir()}
+    if not tops:
+        raise no_cgroup(init)
+    name, top = next(iter(tops.items()))
+    try:
+        if name == DEVICES:
+            _set_v1(top, denied, allowed)
+        else:
+            device_bpf.attach(top, {(node.major, node.minor) for node in denied})
+    except OSError as error:
+        if not top.is_dir():
+            raise no_cgroup(init) from error
+        raise LxgpuError(
+            "unavailable",
+            f"the device rule of the container of process {init} could not be set",
+            why=f"{top}: {error.strerror}",
+            fix="lxgpu has to run as root, outside of any container",
+        ) from error
+
+
+def _set_v1(top: Path, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNode]) -> None:
+    """A denial is inherited by the cgroups below; it is lifted by its very own words only, and in each of them."""
+    for node in denied:
+        (top / "devices.deny").write_text(_words(node))
+    lifted = [_words(node) for node in allowed]
+    for below in walk(top) if lifted else ():
+        with suppress(FileNotFoundError):
+            # A cgroup with a list of its own (a nested Docker's) keeps its own idea of what it may open.
+            if below == top or _EVERYTHING in (below / "devices.list").read_text():
+                for words in lifted:
+                    (below / "devices.allow").write_text(words)
+
+
+def _words(node: DeviceNode) -> str:
+    return f"c {node.major}:{node.minor} rwm"

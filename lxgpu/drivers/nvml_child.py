@@ -1,0 +1,128 @@
+"""The child that talks to NVML: one pass over all cards, one JSON line each, then the end.
+
+A call into NVML on a lost card can hang or crash, so it happens in a process that can be done without.
+Started as a file; imports pynvml and nothing of lxgpu, since its start is most of its cost. Arguments:
+the indices to leave out. Lines, in this order:
+  {"driver": …, "count": N} or {"error": …, "library": …}
+  {"at": I} before card I is touched, then {"card": {…}} with its values; null is "not known"
+  {"end": true}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+Asked = Callable[[], Any]
+
+
+class Cards:
+    """The cards of this host through the library `nvml`, which is the module pynvml."""
+
+    def __init__(self, nvml: Any) -> None:  # noqa: ANN401 - an untyped module
+        self.nvml = nvml
+        # What a card or a driver may simply not offer: not known, which is no fault.
+        self.silent = {
+            nvml.NVML_ERROR_NOT_SUPPORTED,
+            nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+            nvml.NVML_ERROR_NO_PERMISSION,
+        }
+
+    def card(self, index: int) -> dict[str, Any]:
+        """All values of one card; `fault` when the card itself does not answer."""
+        nvml, found = self.nvml, dict[str, Any](index=index)
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            found["uuid"] = text(nvml.nvmlDeviceGetUUID(handle))
+            found["pci"] = text(self.attempt(lambda: nvml.nvmlDeviceGetPciInfo(handle).busId))
+            found["utilization"] = self.attempt(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+            found["memory"] = self.attempt(lambda: self.memory(handle))
+            found["temperature"] = self.attempt(
+                lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
+            )
+            found["milliwatts"] = self.attempt(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+            found["processes"] = self.processes(handle)
+        except nvml.NVMLError as error:
+            found["fault"] = "lost" if error.value == nvml.NVML_ERROR_GPU_IS_LOST else "unknown"
+        return found
+
+    def attempt(self, call: Asked) -> Any:  # noqa: ANN401 - NVML's answers have no common type
+        """The answer of NVML, or None where this card or driver has none to give."""
+        try:
+            return call()
+        except self.nvml.NVMLError as error:
+            if error.value in self.silent:
+                return None
+            raise
+
+    def memory(self, handle: Any) -> list[int]:  # noqa: ANN401 - a pointer of pynvml's
+        """Bytes used and in all. The newer call does not count what the driver keeps for itself as used."""
+        found = self.attempt(lambda: self.nvml.nvmlDeviceGetMemoryInfo(handle, version=self.nvml.nvmlMemory_v2))
+        found = found or self.nvml.nvmlDeviceGetMemoryInfo(handle)
+        return [int(found.used), int(found.total)]
+
+    def processes(self, handle: Any) -> list[list[Any]] | None:  # noqa: ANN401 - a pointer of pynvml's
+        """[pid, bytes or None, kind] of each; None when the compute list cannot be had."""
+        compute = self.listed(handle, "Compute")
+        if compute is None:
+            return None
+        graphics, served = self.listed(handle, "Graphics") or [], self.listed(handle, "MPSCompute") or []
+        found = {one.pid: [one.pid, one.usedGpuMemory, "graphics"] for one in graphics}
+        found |= {one.pid: [one.pid, one.usedGpuMemory, "compute"] for one in [*compute, *served]}
+        return list(found.values())
+
+    def listed(self, handle: Any, kind: str) -> list[Any] | None:  # noqa: ANN401 - a pointer of pynvml's
+        """A process list by the newest call that this driver has (those before 510 lack the third version)."""
+        name = f"nvmlDeviceGet{kind}RunningProcesses"
+        calls = (getattr(self.nvml, name + version, None) for version in ("_v3", "_v2"))
+        answers = (self.attempt(partial(call, handle)) for call in calls if call is not None)
+        return next((list(answer) for answer in answers if answer is not None), None)
+
+    def library_version(self) -> str | None:
+        """The version of libnvidia-ml, also when it cannot be initialised: from its file's name, or from itself."""
+        named = re.search(r"libnvidia-ml\.so\.(\d+\.[\d.]+)", Path("/proc/self/maps").read_text())
+        try:
+            return named[1] if named else text(self.attempt(self.nvml.nvmlSystemGetNVMLVersion))
+        except self.nvml.NVMLError:
+            return None
+
+
+def main() -> None:
+    """Read all cards but those named."""
+    import pynvml  # type: ignore[import-untyped] # noqa: PLC0415
+
+    left_out = {int(word) for word in sys.argv[1:]}
+    cards = Cards(pynvml)
+    try:
+        pynvml.nvmlInit()
+        count = int(pynvml.nvmlDeviceGetCount())
+    except pynvml.NVMLError as error:
+        say({"error": str(error), "library": cards.library_version()})
+        return
+    driver = text(cards.attempt(pynvml.nvmlSystemGetDriverVersion))
+    say({"driver": driver, "count": count})
+    for index in range(count):
+        if index not in left_out:
+            say({"at": index})
+            say({"card": cards.card(index)})
+    say({"end": True})
+
+
+def text(value: Any) -> str | None:  # noqa: ANN401 - pynvml gives bytes or str, by its version
+    """NVML's text as str."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def say(line: dict[str, Any]) -> None:
+    """One line to the parent, at once."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

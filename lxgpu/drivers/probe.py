@@ -1,0 +1,175 @@
+"""The probe of the host that lxgpu itself runs on: NVML, /proc, cgroups and signals behind one port.
+
+It needs root. What looks into a container has a deadline (see `deadline`), so no user can hold it up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lxgpu.drivers.attribution import Owner, owner_of
+from lxgpu.drivers.cgroups import Cgroups
+from lxgpu.drivers.deadline import Patience, TooLateError
+from lxgpu.drivers.device_rule import set_rule
+from lxgpu.drivers.holders import Findings, scan
+from lxgpu.drivers.limits import read_limits
+from lxgpu.drivers.listening import listening_ports
+from lxgpu.drivers.nvml import Nvml, RawCard
+from lxgpu.drivers.openable import openable
+from lxgpu.drivers.processes import all_pids, pid_namespace, read_stat, send
+from lxgpu.drivers.rooted import find_nodes
+from lxgpu.drivers.terminals import tell_terminals
+from lxgpu.errors import LxgpuError
+from lxgpu.model.gpu import DeviceNode, GpuProcess, Reading, Readings
+from lxgpu.model.instance import Limits
+from lxgpu.ports import Holders, Process
+
+_LOOK_S = 5.0
+
+
+class LocalProbe:
+    """`ports.HostProbe` for this very host.
+
+    `device_rule` is the setting of that name (`auto`, `v1`, `bpf`, `off`). `known` gives the cards remembered,
+    UUID by PCI address, so that one that no longer tells its UUID can be named.
+    """
+
+    def __init__(
+        self,
+        *,
+        known: Callable[[], Mapping[str, str]] = dict,
+        device_rule: str = "auto",
+        nvml: Nvml | None = None,
+        cgroups: Cgroups | None = None,
+    ) -> None:
+        self._device_rule = device_rule
+        self._nvml = nvml or Nvml(known=known)
+        self._cgroups = cgroups or Cgroups()
+        self._patience = Patience()
+
+    def boot_id(self) -> str:
+        """Changes at every boot of the host."""
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+    def listening_ports(self) -> frozenset[int]:
+        """TCP ports on which anything of the host listens."""
+        return listening_ports()
+
+    def readings(self) -> Readings:
+        """One NVML sample of all cards, with each process's container; never raises for a sick card."""
+        found = self._nvml.sample()
+        if found.error is not None:
+            return Readings(error=found.error, driver=found.driver)
+        now = datetime.now(UTC)
+        cards = [found.cards[index] for index in sorted(found.cards)]
+        return Readings(items=tuple(self._reading(card, now) for card in cards), driver=found.driver)
+
+    def nodes_inside(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
+        """Which of the nodes exist under the instance's /dev, by device number."""
+        wanted = list(nodes)
+        try:
+            return self._patience.run(("nodes", init), lambda: find_nodes(init, wanted), timeout_s=_LOOK_S)
+        except TooLateError as error:
+            raise _cannot_look(init, f"it did not answer within {_LOOK_S:g} s") from error
+        except OSError as error:
+            raise _cannot_look(init, error.strerror or str(error)) from error
+
+    def openable(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
+        """Which of the nodes a process of the instance may open (asked from within its cgroups)."""
+        return openable(self._cgroups, init, nodes)
+
+    def set_rule(self, init: int, *, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNode]) -> None:
+        """Set the device rule of a running instance: `denied` cannot be opened, `allowed` can."""
+        set_rule(self._cgroups, init, denied=denied, allowed=allowed, mode=self._device_rule)
+
+    def holders(self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str) -> Holders:
+        """Processes with the card open or mapped, or on NVML's list; see `ports.HostProbe`."""
+        wanted, findings = list(nodes), Findings()
+        key = ("holders", init)
+        try:
+            self._patience.run(key, lambda: scan(lambda: self._pids(init), wanted, findings), timeout_s=_LOOK_S)
+        except TooLateError:
+            findings.doubts.append(f"process {findings.at} did not let itself be looked into within {_LOOK_S:g} s")
+        self._add_computing(init, uuid, findings)
+        return findings.holders()
+
+    def signal(self, process: Process, number: int) -> bool:
+        """Send a signal to exactly this process; False when it is gone."""
+        return send(process, number, self._cgroups)
+
+    def limits(self, init: int) -> Limits:
+        """CPU, memory and process limits as the host's cgroups have them."""
+        return read_limits(self._cgroups, init)
+
+    def tell(self, init: int, text: str) -> tuple[int, int]:
+        """Write to every terminal of the instance without ever blocking: (delivered, missed)."""
+        try:
+            return self._patience.run(("tell", init), lambda: tell_terminals(init, text), timeout_s=_LOOK_S)
+        except TooLateError as error:
+            raise _cannot_look(init, f"it did not answer within {_LOOK_S:g} s") from error
+        except OSError as error:
+            raise _cannot_look(init, error.strerror or str(error)) from error
+
+    def _pids(self, init: int | None) -> frozenset[int]:
+        """The processes of one instance or of all: by cgroup, and by pid namespace for what left its cgroup."""
+        listed = self._cgroups.contained() if init is None else self._cgroups.members(init)
+        spaces = {pid_namespace(pid) for pid in (listed if init is None else [init])}
+        spaces -= {None, pid_namespace(os.getpid())}
+        return listed | {pid for pid in all_pids() if spaces and pid_namespace(pid) in spaces}
+
+    def _add_computing(self, init: int | None, uuid: str, findings: Findings) -> None:
+        """Add NVML's processes on the card, or say why its list is not to be had."""
+        found = self._nvml.sample()
+        card = next((card for card in found.cards.values() if card.uuid == uuid), None)
+        if card is None or card.processes is None:
+            findings.doubts.append(_no_list(uuid, found.error, card))
+            return
+        mine = self._pids(init)
+        told = {process.pid for process in findings.processes}
+        for pid, _, kind in card.processes:
+            counts = pid in mine or (init is None and kind == "compute")
+            seen = read_stat(pid) if counts and pid not in told else None
+            if seen is not None:
+                one = Process(pid=pid, start_time=seen.start_time, command=seen.command, how=f"on NVML's {kind} list")
+                findings.processes.append(one)
+
+    def _reading(self, card: RawCard, now: datetime) -> Reading:
+        return Reading(
+            uuid=card.uuid,
+            sampled_at=now,
+            index=card.index,
+            utilization_percent=card.utilization_percent,
+            memory_used_bytes=card.memory_used_bytes,
+            memory_total_bytes=card.memory_total_bytes,
+            temperature_c=card.temperature_c,
+            power_w=card.power_w,
+            processes=None if card.processes is None else tuple(self._process(*one) for one in card.processes),
+            fault=card.fault,
+        )
+
+    def _process(self, pid: int, memory_bytes: int | None, kind: str) -> GpuProcess:
+        try:
+            owner = self._patience.run(("owner", pid), lambda: owner_of(pid, self._cgroups), timeout_s=1.0)
+        except TooLateError:
+            owner = Owner(instance=self._cgroups.part(pid))
+        return GpuProcess(pid=pid, memory_bytes=memory_bytes, kind=kind, instance=owner.instance, user=owner.user)
+
+
+def _no_list(uuid: str, error: str | None, card: RawCard | None) -> str:
+    if error is not None:
+        return error
+    if card is None:
+        return f"NVML does not show the card {uuid}"
+    return f"NVML has no process list of the card {uuid} ({card.fault or 'not supported'})"
+
+
+def _cannot_look(init: int, why: str) -> LxgpuError:
+    return LxgpuError(
+        "unavailable",
+        f"the container of process {init} cannot be looked into",
+        why=why,
+        fix="look again: the container may have stopped",
+    )
