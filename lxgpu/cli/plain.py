@@ -12,8 +12,8 @@ from enum import Enum
 def plain(value: object) -> object:
     """Returns a value made of dicts, lists, text, numbers, booleans and None only.
 
-    Dataclasses become objects with their fields in order, enums their values, times RFC 3339 in UTC, sets sorted
-    lists. None stays None: unknown is not zero.
+    Dataclasses become objects with their fields in order (`class_` is written `class`), enums their values, times
+    RFC 3339 in UTC, sets sorted lists. None stays None: unknown is not zero.
 
     Raises:
         TypeError: for a value that has no such form, and for a time without a zone.
@@ -39,7 +39,7 @@ def _of_object(value: object) -> object:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name.rstrip("_"): plain(getattr(value, field.name)) for field in fields(value)}
     raise TypeError(f"{type(value).__name__} has no form for output")
 
 

@@ -53,7 +53,7 @@ class Column(NamedTuple):
     def key(self) -> str:
         """The name of the column in CSV."""
         name = self.value if isinstance(self.value, str) else self.header.lower()
-        return name.replace(".", "_").replace(" ", "_")
+        return name.replace(".", "_").replace(" ", "_").rstrip("_")
 
 
 def _write(text: str, stream: TextIO) -> None:

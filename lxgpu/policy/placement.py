@@ -9,16 +9,15 @@ from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.plan import Reason
 from lxgpu.model.request import GpuRequest
-from lxgpu.model.snapshot import Snapshot
+from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.exclusivity import holdings
 
 
-def obstacles(snapshot: Snapshot) -> dict[str, Reason]:
+def obstacles(records: Records, seen: Observation) -> dict[str, Reason]:
     """Why a card cannot be lent now, by UUID; a card without an entry is free.
 
     Codes: `held`, `promised`, `closed`, `quarantined`, `sick`, `foreign`.
     """
-    records, seen = snapshot.records, snapshot.seen
     found: dict[str, Reason] = {}
     for holding in holdings(seen):
         if records.holder(Slot(holding.uuid)) is None:
@@ -50,7 +49,7 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
     """
     if request.more <= 0:
         return ()
-    blocked = obstacles(snapshot)
+    blocked = obstacles(snapshot.records, snapshot.seen)
     if request.uuids:
         return _exactly(snapshot, request, blocked)
     fitting = [gpu for gpu in snapshot.seen.gpus if _fits(gpu.model, request.model)]

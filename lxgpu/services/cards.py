@@ -1,0 +1,180 @@
+"""Cards as people and scripts see them, from the inventory, LXD and NVML; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from lxgpu.model.assignment import Assignment, AssignmentState, Card
+from lxgpu.model.gpu import Gpu, Reading, Readings, Slot
+from lxgpu.model.plan import Reason
+from lxgpu.model.snapshot import Observation, Records
+from lxgpu.policy.exclusivity import Holding, holdings
+from lxgpu.policy.placement import obstacles
+from lxgpu.services.cardviews import FOREIGN, FREE, GpuView, ProcessView, SlotView
+
+_SICKNESS = ("missing", "closed", "quarantined", "sick")
+_TOLD = frozenset({"held", "closed", "quarantined"})
+"""Reasons that the slots and other parts of the note tell already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """All cards, with the reason of each that is not free and not simply held, by UUID."""
+
+    views: tuple[GpuView, ...]
+    notes: Mapping[str, str]
+
+
+def card_views(
+    records: Records, seen: Observation | None, readings: Readings | None, *, mode: Callable[[str], str | None]
+) -> Cards:
+    """All cards that LXD shows or the inventory remembers, in PCI order.
+
+    Args:
+        records: the inventory.
+        seen: what LXD showed; None when it did not answer, which makes nothing missing and nothing free.
+        readings: NVML's sample; None when it was not asked.
+        mode: how a card of a UUID is divided, by the policy.
+    """
+    present = {gpu.uuid: gpu for gpu in seen.gpus} if seen else {}
+    remembered = {card.uuid: card for card in records.cards}
+    blocked = dict(obstacles(records, seen)) if seen else {}
+    if seen:
+        gone = [uuid for uuid in {**remembered, **_held_cards(records)} if uuid not in present]
+        blocked |= {uuid: Reason("missing", _gone(remembered.get(uuid))) for uuid in gone}
+    strange = _strange(records, seen)
+    views = []
+    for uuid in {**remembered, **_held_cards(records), **present}:
+        reading = readings.of(uuid) if readings else None
+        trouble = blocked.get(uuid)
+        health = _health(records, uuid, trouble, reading)
+        slots = _slots(records, uuid, trouble, strange.get(uuid, ()), known=seen is not None)
+        views.append(
+            _view(uuid, present.get(uuid), remembered.get(uuid), reading, slots, mode=mode(uuid), health=health)
+        )
+    order = sorted(views, key=lambda view: (view.host or "", view.pci or "~", view.uuid))
+    return Cards(views=tuple(order), notes={view.uuid: _note(records, view, blocked) for view in order})
+
+
+def past_views(past: Records, records: Records, at: datetime, *, mode: Callable[[str], str | None]) -> Cards:
+    """Who held what at an instant: `past` are the assignments of then, `records` the inventory of now."""
+    holders = {row.slot.gpu: row for row in past.assignments if row.since is not None and row.since <= at}
+    remembered = {card.uuid: card for card in records.cards}
+    views = [
+        _view(uuid, None, remembered.get(uuid), None, (_held_slot(holders.get(uuid), uuid),), mode=mode(uuid))
+        for uuid in {**remembered, **holders}
+    ]
+    return Cards(views=tuple(sorted(views, key=lambda view: (view.pci or "~", view.uuid))), notes={})
+
+
+def _held_slot(row: Assignment | None, uuid: str) -> SlotView:
+    if row is None:
+        return SlotView(slot=uuid, holder=None, state=FREE)
+    return SlotView(str(row.slot), row.instance, "active", row.until, row.reservation)
+
+
+def _view(
+    uuid: str,
+    gpu: Gpu | None,
+    card: Card | None,
+    reading: Reading | None,
+    slots: tuple[SlotView, ...],
+    *,
+    mode: str | None,
+    health: str | None = None,
+) -> GpuView:
+    source = gpu or card
+    told = reading.memory_total_bytes if reading else None
+    processes = None
+    if reading and reading.processes is not None:
+        processes = tuple(ProcessView(one.pid, one.instance, one.user, one.memory_bytes) for one in reading.processes)
+    return GpuView(
+        uuid=uuid,
+        index=reading.index if reading else None,
+        pci=source.pci if source else None,
+        model=source.model if source else None,
+        host=source.host if source else None,
+        memory_bytes=told or (gpu.memory_bytes if gpu else None) or (card.memory_bytes if card else None),
+        mode=mode,
+        health=health,
+        slots=slots,
+        utilization_percent=reading.utilization_percent if reading else None,
+        memory_used_bytes=reading.memory_used_bytes if reading else None,
+        processes=processes,
+        verdict=verdict(reading) if reading else None,
+        sampled_at=reading.sampled_at if reading else None,
+    )
+
+
+def verdict(reading: Reading) -> str:
+    """`busy`, `idle` or `unknown` by one sample; what is not known is never idle, a display server is no use."""
+    computing = [one for one in reading.processes or () if one.kind == "compute"]
+    if computing or (reading.utilization_percent or 0) > 0:
+        return "busy"
+    if reading.fault or reading.processes is None or reading.utilization_percent is None:
+        return "unknown"
+    return "idle"
+
+
+def _slots(
+    records: Records, uuid: str, trouble: Reason | None, strange: Iterable[Holding], *, known: bool
+) -> tuple[SlotView, ...]:
+    rows = sorted((row for row in records.assignments if row.live and row.slot.gpu == uuid), key=lambda row: row.slot)
+    found = [SlotView(str(row.slot), row.instance, row.state.value, row.until, row.reservation) for row in rows]
+    found += [SlotView(str(Slot(uuid)), _full_name(one), FOREIGN) for one in strange]
+    if not found:
+        state = (trouble.code if trouble else FREE) if known else None
+        found = [SlotView(str(Slot(uuid)), None, state)]
+    return tuple(found)
+
+
+def _strange(records: Records, seen: Observation | None) -> dict[str, list[Holding]]:
+    """Cards that instances have without an assignment, ours and others'."""
+    lent = {(row.slot.gpu, row.instance) for row in records.assignments if row.live}
+    found: dict[str, list[Holding]] = {}
+    for one in holdings(seen) if seen else ():
+        if not (one.ours and one.project == "default" and (one.uuid, one.instance) in lent):
+            found.setdefault(one.uuid, []).append(one)
+    return found
+
+
+def _full_name(one: Holding) -> str:
+    return one.instance if one.project == "default" else f"{one.project}/{one.instance}"
+
+
+def _health(records: Records, uuid: str, trouble: Reason | None, reading: Reading | None) -> str | None:
+    """The gravest thing wrong with the card itself; who holds it does not matter here."""
+    card = records.card(uuid)
+    wrong = {
+        "missing": trouble is not None and trouble.code == "missing",
+        "closed": card is not None and card.closed != "",
+        "quarantined": any(slot.quarantine and slot.slot.gpu == uuid for slot in records.slots),
+        "sick": reading is not None and reading.fault is not None,
+    }
+    return next((word for word in _SICKNESS if wrong[word]), "ok" if reading else None)
+
+
+def _note(records: Records, view: GpuView, blocked: Mapping[str, Reason]) -> str:
+    """Why a card is not simply free or held, in words; empty when it is."""
+    card = records.card(view.uuid)
+    parts = [blocked[view.uuid].text] if view.health == "missing" else []
+    if card is not None and card.closed:
+        parts.append(f"closed by {card.closed_by}: {card.closed}")
+    parts += [slot.quarantine for slot in records.slots if slot.slot.gpu == view.uuid and slot.quarantine]
+    trouble = blocked.get(view.uuid)
+    if trouble is not None and trouble.text not in parts and trouble.code not in _TOLD:
+        parts.append(trouble.text)
+    strange = [slot.holder for slot in view.slots if slot.state == FOREIGN]
+    if strange and not any("without lxgpu" in part for part in parts):
+        parts.append(f"attached to {', '.join(filter(None, strange))} without lxgpu")
+    return "; ".join(parts)
+
+
+def _held_cards(records: Records) -> dict[str, None]:
+    return {row.slot.gpu: None for row in records.assignments if row.live or row.state is AssignmentState.PLANNED}
+
+
+def _gone(card: Card | None) -> str:
+    return "the host does not show it" + (f" since {card.seen_at:%Y-%m-%d %H:%M} UTC" if card else "")

@@ -1,0 +1,60 @@
+"""What `gpus` and others show of cards: the fields of the JSON schema `lxgpu.gpus/v1`, no more.
+
+Unknown is None everywhere, never zero. Times are UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+FREE = "free"
+FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotView:
+    """What one slot is used for. A card attached behind lxgpu's back has an entry of its own, state `foreign`.
+
+    `state` is free, the state of the holder's assignment (attaching, active, warned, releasing, quarantined), or why
+    nobody holds it: promised, closed, quarantined, sick, missing; None: LXD does not answer.
+    """
+
+    slot: str
+    holder: str | None
+    state: str | None
+    lease_until: datetime | None = None
+    reservation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessView:
+    """A process on a card: pid on the host, its container (None: the host itself), account and memory."""
+
+    pid: int
+    instance: str | None
+    user: str | None
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """One card. `health` is ok, missing, closed, quarantined or sick; None when nothing tells.
+
+    `verdict` is busy, idle or unknown at this moment; None when NVML was not asked.
+    """
+
+    uuid: str
+    index: int | None
+    pci: str | None
+    model: str | None
+    host: str | None
+    memory_bytes: int | None
+    mode: str | None
+    health: str | None
+    slots: tuple[SlotView, ...]
+    utilization_percent: int | None = None
+    memory_used_bytes: int | None = None
+    processes: tuple[ProcessView, ...] | None = None
+    verdict: str | None = None
+    sampled_at: datetime | None = None

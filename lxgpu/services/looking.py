@@ -1,0 +1,82 @@
+"""Looking without touching: what read-only commands ask of the inventory, LXD and NVML, and what they do when one is out.
+
+What cannot be asked is left out and said; a look never fails because LXD does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.gpu import Readings
+from lxgpu.model.instance import Sighting
+from lxgpu.model.snapshot import Observation, Records
+from lxgpu.ports import Engine, HostProbe, Inventory
+
+NOTHING = Records(version=0, identity=None)
+"""An inventory that has never been made."""
+_OUT = frozenset({"unavailable", "outcome_unknown", "engine"})
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The inventory and the instances; `sightings` is None when LXD did not answer, then `trouble` says why."""
+
+    records: Records
+    sightings: tuple[Sighting, ...] | None
+    trouble: LxgpuError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The inventory, LXD's cards and instances (None: no answer, see `trouble`), and NVML's sample."""
+
+    records: Records
+    seen: Observation | None
+    readings: Readings
+    at: datetime
+    trouble: LxgpuError | None = None
+
+
+def records_of(inventory: Callable[[], Inventory]) -> Records:
+    """The inventory's rows, or none where it has never been made."""
+    try:
+        return inventory().read()
+    except LxgpuError as error:
+        if error.code != "not_found":
+            raise
+        return NOTHING
+
+
+def glance(engine: Engine, records: Records, *, with_state: bool = False) -> Glance:
+    """One request to LXD, whatever the number of containers."""
+    try:
+        return Glance(records=records, sightings=engine.instances(with_state=with_state))
+    except LxgpuError as error:
+        return Glance(records=records, sightings=None, trouble=_out(error))
+
+
+def look(engine: Engine, probe: HostProbe, records: Records, *, host: str, at: datetime) -> Look:
+    """Cards, instances and one NVML sample."""
+    readings = probe.readings()
+    try:
+        seen = Observation(
+            host=host,
+            boot_id="",
+            at=at,
+            gpus=engine.gpus(),
+            sightings=engine.instances(with_state=False),
+            readings=readings,
+        )
+    except LxgpuError as error:
+        return Look(records=records, seen=None, readings=readings, at=at, trouble=_out(error))
+    return Look(records=records, seen=seen, readings=readings, at=at)
+
+
+def _out(error: LxgpuError) -> LxgpuError:
+    """The error if it means that LXD is out of order; any other is a fault and goes up."""
+    if error.code not in _OUT:
+        raise error
+    return error
