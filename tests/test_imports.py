@@ -25,7 +25,7 @@ LAYERS: dict[str, set[str]] = {
     "ports": BASE | {"model"},
     "policy": BASE | {"model"},
     "config": BASE | {"model"},
-    "inventory": BASE | {"model", "ports"},
+    "inventory": BASE | {"model", "ports", "config"},  # its YAML is read by the policy file's strict reader
     "drivers": BASE | {"model", "ports"},
     "services": BASE | {"model", "ports", "policy", "config"},
     "simulate": BASE | {"model", "ports", "policy", "services"},

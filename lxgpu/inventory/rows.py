@@ -128,7 +128,7 @@ def _table(kind: type[Row], name: str, key: tuple[str, ...], living: str) -> Tab
     encoders: list[tuple[int, Callable[[Any], Scalar]]] = []
     decoders: list[tuple[int, Callable[[Any], Any]]] = []
     for field in fields(kind):
-        plain = _without_none(hints[field.name])
+        plain = without_none(hints[field.name])
         if plain is Slot:
             paths |= {"gpu": f"{field.name}.gpu", "part": f"{field.name}.part"}
             columns += ("gpu", "part")
@@ -159,7 +159,8 @@ def _getter(paths: Sequence[str]) -> Callable[[Row], tuple[Any, ...]]:
     return lambda row: (single(row),)
 
 
-def _without_none(hint: Any) -> Any:  # noqa: ANN401 -- a type hint has no better type
+def without_none(hint: Any) -> Any:  # noqa: ANN401 -- a type hint has no better type
+    """The type hint of a field without its `| None`."""
     if get_origin(hint) is UnionType:
         (hint,) = (arm for arm in get_args(hint) if arm is not NoneType)
     return hint

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 
-import pytest
-
 import inventory_rows as make
+import pytest
 from inventory_rows import T0, at
+
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory.memory import MemoryInventory
 from lxgpu.inventory.store import open_inventory
@@ -157,14 +157,19 @@ def test_a_failure_inside_undoes_everything(inventory):
     """All or nothing: rows, removals, identity, history and version."""
     put(inventory, make.person("alice"), make.assignment("a1"))
     before = inventory.read()
-    with pytest.raises(ZeroDivisionError), inventory.write(actor="root", now=T0) as tx:
-        tx.put(make.person("bob"), make.person("alice", uid=5), make.assignment("a1", outcome="x"))
-        tx.put(make.assignment("a1", state=AssignmentState.CLOSED))
-        tx.put(make.assignment("a2"))
-        tx.drop(make.person("alice"))
-        tx.event("x", "y")
-        tx.identify(Identity("other", 9))
-        _ = 1 / 0
+
+    def fail_late():
+        with inventory.write(actor="root", now=T0) as tx:
+            tx.put(make.person("bob"), make.person("alice", uid=5), make.assignment("a1", outcome="x"))
+            tx.put(make.assignment("a1", state=AssignmentState.CLOSED))
+            tx.put(make.assignment("a2"))
+            tx.drop(make.person("alice"))
+            tx.event("x", "y")
+            tx.identify(Identity("other", 9))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_late()
     assert (inventory.read(), inventory.events()) == (before, [])
     put(inventory, make.person("carol"))
     assert inventory.read().version == before.version + 1
@@ -255,9 +260,14 @@ def test_a_broken_rule_names_who_stands_in_the_way(inventory, rule):
         put(inventory, *PEOPLE)
     put(inventory, held)
     before = inventory.read()
-    with pytest.raises(LxgpuError) as caught, inventory.write(actor="root", now=T0) as tx:
-        tx.event("granted", "bob")
-        tx.put(new)
+
+    def grant():
+        with inventory.write(actor="root", now=T0) as tx:
+            tx.event("granted", "bob")
+            tx.put(new)
+
+    with pytest.raises(LxgpuError) as caught:
+        grant()
     error = caught.value
     assert (error.code, error.brief, error.details["rule"]) == ("conflict", words, rule)
     assert error.details["held_by"] == "alice"

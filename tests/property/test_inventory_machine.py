@@ -6,11 +6,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import inventory_rows as make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-import inventory_rows as make
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory.memory import MemoryInventory
 from lxgpu.inventory.rows import instant, instant_text, tables
@@ -53,7 +53,7 @@ def perform(inventory, script, *, now, expected, fails, forgives):
                         raise
                     seen.append((error.code, error.brief))
             if fails:
-                raise ChangedMindError
+                raise ChangedMindError  # noqa: TRY301 -- it has to leave the transaction from inside
     except LxgpuError as error:
         seen.append((error.code, error.brief, error.why, error.fix, error.details))
     except (ChangedMindError, VersionMovedError) as error:
