@@ -76,6 +76,8 @@ OPTIONS: tuple[tuple[str, str], ...] = (
     ("-v, --verbose", "Say more on stderr; twice for everything"),
     ("-q, --quiet", "No progress and no notes; errors remain"),
     ("--color auto|always|never", "Colour; NO_COLOR is respected"),
+    ("--config FILE", "Also --policy, --profiles, --templates, --state-dir"),
+    ("--set KEY=VALUE", "A setting for this run (lxgpu config show)"),
     ("--debug", "Show the traceback of a fault in lxgpu itself"),
     ("--version", "Print the version"),
     ("-h, --help", "This page; after a command, that command's page"),

@@ -92,6 +92,35 @@ def _color(ctx: click.Context, param: click.Parameter, value: str | None) -> Non
         _screen(ctx).color = value
 
 
+def _setting(ctx: click.Context, param: click.Parameter, value: str | None) -> None:  # noqa: ARG001 -- click's signature
+    if value is not None:
+        from lxgpu.config.settings import FLAGS  # noqa: PLC0415 -- on request only
+
+        FLAGS[param.opts[0].removeprefix("--").replace("-", "_")] = value
+
+
+def _set(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:  # noqa: ARG001 -- click's signature
+    from lxgpu.config.settings import FLAGS  # noqa: PLC0415 -- on request only
+
+    for word in value:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise LxgpuError("usage", f"--set {word}: the value is missing", fix="say --set KEY=VALUE")
+        FLAGS[key] = text
+
+
+def _setting_options(*, hidden: bool) -> list[click.Option]:
+    """The options that say where the settings and the other files are."""
+    places = ("--config", "--policy", "--profiles", "--templates", "--state-dir", "--run-dir")
+    return [
+        *(
+            click.Option([name], metavar="PATH", expose_value=False, callback=_setting, hidden=hidden)
+            for name in places
+        ),
+        click.Option(["--set"], metavar="KEY=VALUE", multiple=True, expose_value=False, callback=_set, hidden=hidden),
+    ]
+
+
 def _global_options(*, hidden: bool) -> list[click.Option]:
     """The options that count before and after the command; after it they are not listed again."""
     return [
@@ -105,6 +134,7 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
             callback=_color,
             hidden=hidden,
         ),
+        *_setting_options(hidden=hidden),
     ]
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from lxgpu.errors import LxgpuError
 from lxgpu.units import parse_duration
 
+FLAGGED = ("policy", "profiles", "templates", "state_dir", "run_dir")
+"""The settings with a flag of their own, beside --config."""
 _FIRST_PORT, _LAST_PORT = 1024, 65535
 
 
@@ -99,8 +101,8 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """How the flag is written, such as --state-dir."""
-        return "--" + self.key.replace(".", "-").replace("_", "-")
+        """How the flag is written: --state-dir; `--set network.ports=…` for those that have none of their own."""
+        return f"--{self.key.replace('_', '-')}" if self.key in FLAGGED else f"--set {self.key}"
 
     @property
     def is_path(self) -> bool:

@@ -217,7 +217,8 @@ class PolicyFile(Strict):
 def policy_schema() -> dict[str, Any]:
     """The JSON Schema of policy.yaml (draft 2020-12), for editors."""
     schema = PolicyFile.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "lxgpu policy", **_tidy(schema)}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "policy.yaml of lxgpu"}
+    return head | {name: value for name, value in _tidy(schema).items() if name != "title"}
 
 
 def _tidy(value: Any) -> Any:  # noqa: ANN401 -- JSON of any kind

@@ -17,6 +17,8 @@ from lxgpu.errors import LxgpuError
 
 DEFAULT_CONFIG = Path("/etc/lxgpu/config.yaml")
 CONFIG_VARIABLE = "LXGPU_CONFIG"
+FLAGS: dict[str, str] = {}
+"""What this process's command line said about settings: key → text; filled before the settings are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +99,15 @@ def load_settings(flags: Mapping[str, str] | None = None, environ: Mapping[str, 
     """Reads the settings.
 
     Args:
-        flags: key → text, as given on the command line (`{"policy": "/tmp/p.yaml"}`); relative paths count from here.
+        flags: key → text (`{"policy": "/tmp/p.yaml"}`), `FLAGS` if left out; relative paths count from the working
+            directory.
         environ: the variables; those of this process if left out.
 
     Raises:
         LxgpuError: `bad_file`: config.yaml has mistakes, or is not where a flag or LXGPU_CONFIG says;
             `usage`: a flag or a variable has a wrong value.
     """
-    flags = flags or {}
+    flags = FLAGS if flags is None else flags
     environ = os.environ if environ is None else environ
     path, given = _config_path(flags, environ)
     values: dict[str, Any] = {}
@@ -140,10 +143,12 @@ def _from_outside(
 ) -> None:
     """Variables, then flags, over what is there."""
     for setting in TABLE:
-        for origin, text in ((setting.variable, environ.get(setting.variable)), (setting.flag, flags.get(setting.key))):
-            if text:
-                values[setting.key] = _outside_value(setting, text, origin)
-                origins[setting.key] = origin
+        if environ.get(setting.variable):
+            values[setting.key] = _outside_value(setting, environ[setting.variable], setting.variable)
+            origins[setting.key] = setting.variable
+        if setting.key in flags:
+            values[setting.key] = _outside_value(setting, flags[setting.key], setting.flag)
+            origins[setting.key] = setting.flag
     unknown = sorted(set(flags) - set(by_key()) - {"config"})
     if unknown:
         raise LxgpuError("usage", f"there is no setting {unknown[0]}", fix="lxgpu config show lists them all")
