@@ -39,6 +39,10 @@ format: venv ## let the formatter do its work
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+.PHONY: docs
+docs: venv ## write anew what the documents take from the code
+	@$(BIN)/python packaging/write-docs.py
+
 .PHONY: bench
 bench: venv ## the benchmarks: benchmarks/results.json and a table
 	@$(BIN)/python -m benchmarks

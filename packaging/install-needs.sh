@@ -69,12 +69,21 @@ if [ -n "$missing" ]; then
     trap 'exit 130' INT TERM
   fi
 
-  # Fetch the lists only where they are not there, or are older than what the archive still has.
-  quiet='-qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300'
-  # shellcheck disable=SC2086  # lists of words
-  apt-get $quiet install -y --no-install-recommends --download-only $missing >/dev/null 2>&1 || apt-get $quiet update
-  # shellcheck disable=SC2086
-  apt-get $quiet install -y --no-install-recommends $missing >/dev/null
+  # Fetch the lists only where they are not there, or name versions that the archive no longer has.
+  log=$(mktemp)
+  get() {
+    apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1
+  }
+  # shellcheck disable=SC2086  # a list of words
+  {
+    get install --no-install-recommends --download-only $missing || get update
+    get install --no-install-recommends $missing || {
+      cat "$log" >&2
+      echo "error: apt-get could not install: $missing" >&2
+      exit 1
+    }
+  }
+  rm -f "$log"
 fi
 
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {

@@ -1,0 +1,148 @@
+"""The documents stay true: their commands exist, their links lead somewhere, their tables are the code's."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from lxgpu.cli import commands
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+GLOBAL_OPTIONS = {"-v", "--verbose", "-q", "--quiet", "--color", "--debug", "--version", "-h", "--help"}
+
+
+def _lines() -> list[tuple[str, str]]:
+    """Every typed line of every console block, with its document."""
+    found = []
+    for document in DOCUMENTS:
+        for block in BLOCK.findall(document.read_text(encoding="utf-8")):
+            typed = re.findall(r"^[#$] (.+)$", block.replace("\\\n", " "), re.MULTILINE)
+            found += [(document.name, line) for line in typed]
+    return found
+
+
+def _calls(program: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The calls of a program in the console blocks: document, words after the program's name."""
+    found = []
+    for document, line in _lines():
+        words = shlex.split(line.replace("$(", " ").replace(")", " ").replace('"', " "), comments=True)
+        for start in [number for number, word in enumerate(words) if word.rsplit("/", 1)[-1] == program]:
+            end = next((n for n in range(start, len(words)) if words[n] in {"|", "&&", ";", ">", ">>"}), len(words))
+            found.append((document, tuple(words[start + 1 : end])))
+    return found
+
+
+@cache
+def _command(name: str) -> click.Command | None:
+    place = commands.place_of(name)
+    return getattr(import_module(place[0]), place[1]) if place else None
+
+
+def _fault(words: tuple[str, ...]) -> str:
+    """What is wrong with a call of lxgpu, or an empty text."""
+    ours = list(words[: words.index("--")]) if "--" in words else list(words)
+    while ours and ours[0] in GLOBAL_OPTIONS:
+        ours.pop(0)
+    if not ours:
+        return ""
+    command = _command(ours.pop(0))
+    if command is None:
+        return f"there is no command {words[0]}"
+    while isinstance(command, click.Group) and ours and not ours[0].startswith("-"):
+        name = ours.pop(0)
+        command = command.commands.get(name)
+        if command is None:
+            return f"there is no sub-command {name}"
+    known = {option for param in command.params for option in (*param.opts, *param.secondary_opts)} | GLOBAL_OPTIONS
+    wrong = [word for word in ours if word.startswith("-") and word != "-" and word.split("=")[0] not in known]
+    return f"there is no option {', '.join(wrong)}" if wrong else ""
+
+
+@pytest.mark.parametrize(
+    ("document", "words"), _calls("lxgpu"), ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
+)
+def test_every_lxgpu_command_in_the_documents_exists(document, words):
+    """Who copies a line from the documents gets no usage error."""
+    assert not _fault(words), f"{document}: lxgpu {' '.join(words)}"
+
+
+def test_a_command_that_does_not_exist_would_be_noticed():
+    """The check above can fail."""
+    assert _fault(("frobnicate",))
+    assert _fault(("explain", "--frobnicate"))
+    assert not _fault(("explain", "confirm", "-o", "json"))
+
+
+def test_every_make_target_in_the_documents_exists():
+    """`make demo` and the like are in the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    asked = {(document, words[0]) for document, words in _calls("make") if words}
+    assert asked
+    assert not [f"{document}: make {target}" for document, target in sorted(asked) if target not in targets]
+
+
+def _anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_lead_somewhere(document):
+    """Every link to a file of ours finds the file, and its heading."""
+    broken = []
+    for target in LINK.findall(document.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (document.parent / path).resolve() if path else document
+        if not file.exists() or (anchor and anchor not in _anchors(file)):
+            broken.append(target)
+    assert not broken
+
+
+def test_the_table_of_error_codes_is_the_catalogue():
+    """docs/operations.md lists each code with its exit status; `make docs` writes it."""
+    spec = importlib.util.spec_from_file_location("write_docs", ROOT / "packaging" / "write-docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = module.OPERATIONS.read_text(encoding="utf-8")
+    assert module.with_table(text) == text, "run `make docs`"
+
+
+def test_the_exit_statuses_in_the_documents_are_the_codes():
+    """Each status of errors.Exit has a row, and no other row is there but 141 (closed pipe)."""
+    from lxgpu.cli.main import CLOSED_PIPE  # noqa: PLC0415 -- one test needs it
+    from lxgpu.errors import Exit  # noqa: PLC0415
+
+    table = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").partition("## Errors")[0]
+    assert {int(number) for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == {*Exit, CLOSED_PIPE}
+
+
+def _tracked() -> list[Path]:
+    """The files of the repository: those of git where there is git, else all that tools did not make."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(
+            ["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True, check=True
+        ).stdout
+        return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+    return [path for path in ROOT.rglob("*") if path.is_file() and not set(path.parts) & {".venv", "__pycache__"}]
+
+
+def test_nothing_of_this_machine_stands_in_the_files():
+    """No file names the folder that this copy happens to lie in."""
+    here = re.compile(rf"(?<![\w./-]){re.escape(str(ROOT))}(?![\w-])")
+    texts = {path: path.read_text(encoding="utf-8", errors="ignore") for path in _tracked()}
+    assert not [str(path.relative_to(ROOT)) for path, text in texts.items() if here.search(text)]
