@@ -1,0 +1,259 @@
+"""A host in memory: processes that hold cards, hide, ignore TERM, come back, freeze or get stuck.
+
+It passes the probe's contract tests. What it asks the world about is a function of a container's init
+pid, so that it stands beside a `FakeEngine` (`FakeProbe(clock, gpus, beside(engine))`) or alone.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from fakes.system import FakeClock
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.gpu import DeviceNode, Gpu, GpuProcess, Reading, Readings
+from lxgpu.model.instance import Limits
+from lxgpu.ports import Holders, Process
+
+if TYPE_CHECKING:
+    from fakes.engine import FakeEngine
+
+Number = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """A running container: its name, the card nodes in its /dev, what its rule denied from the start."""
+
+    name: str
+    nodes: frozenset[DeviceNode] = frozenset()
+    denied: frozenset[Number] = frozenset()
+    limits: Limits = field(default_factory=Limits)
+
+
+Look = Callable[[int], Inside | None]
+
+
+def beside(engine: FakeEngine) -> Look:
+    """The containers of a `FakeEngine` as a fake probe sees them."""
+
+    def look(init: int) -> Inside | None:
+        name = engine.by_pid(init)
+        if name is None:
+            return None
+        rules = re.findall(r"cgroup\.devices\.deny = c (\d+):(\d+) rwm", engine.raw_at_start(name))
+        denied = frozenset((int(major), int(minor)) for major, minor in rules)
+        return Inside(name=name, nodes=frozenset(engine.nodes(name)), denied=denied)
+
+    return look
+
+
+@dataclass(slots=True)
+class FakeProcess:
+    """A process. `init` is its container's, None on the host. `kind` is NVML's list it is on, None for none.
+
+    `ends_after_s` is how long it takes to end after TERM. `stuck` means that not even KILL ends it.
+    """
+
+    process: Process
+    init: int | None
+    nodes: frozenset[DeviceNode]
+    kind: str | None = "compute"
+    memory_bytes: int | None = 0
+    ignores_term: bool = False
+    ends_after_s: float = 0.0
+    respawns: bool = False
+    stuck: bool = False
+    ends_at: float | None = None
+
+
+class FakeProbe:
+    """`ports.HostProbe` in memory.
+
+    To be changed by a test: `faults` and `utilization` by UUID, `error` of NVML itself, `unlisted` cards without a
+    process list, `hidden` doubts by init (None: of the host), `terminals` by init (True takes a message),
+    `listening`, `boot`, `own_memory` of a card by UUID. `signals` and `told` remember.
+    """
+
+    def __init__(self, clock: FakeClock, gpus: Callable[[], Sequence[Gpu]], look: Look) -> None:
+        self.processes: list[FakeProcess] = []
+        self.faults: dict[str, str] = {}
+        self.utilization: dict[str, int | None] = {}
+        self.own_memory: dict[str, int] = {}
+        self.unlisted: set[str] = set()
+        self.hidden: dict[int | None, str] = {}
+        self.terminals: dict[int, list[bool]] = {}
+        self.listening: set[int] = set()
+        self.error: str | None = None
+        self.boot = "boot-1"
+        self.signals: list[tuple[Process, int]] = []
+        self.told: list[tuple[int, str]] = []
+        self._clock = clock
+        self._gpus = gpus
+        self._look = look
+        self._rules: dict[int, set[Number]] = {}
+        self._numbers = count(50_000)
+
+    # ---- what a test makes happen
+
+    def run(self, init: int | None, nodes: Iterable[DeviceNode], **how: object) -> Process:
+        """Start a process that opens those of the nodes that it may open, and holds them."""
+        pid = next(self._numbers)
+        process = Process(pid=pid, start_time=pid * 10, command=str(how.pop("command", "python3")))
+        self.processes.append(FakeProcess(process, init, self._opened(init, nodes), **how))
+        return process
+
+    def alive(self, process: Process) -> bool:
+        """Whether exactly this process still runs."""
+        return self._find(process) is not None
+
+    # ---- the port
+
+    def boot_id(self) -> str:
+        """Changes when a test says so."""
+        return self.boot
+
+    def listening_ports(self) -> frozenset[int]:
+        """TCP ports on which anything of the host listens."""
+        return frozenset(self.listening)
+
+    def readings(self) -> Readings:
+        """One sample of all cards."""
+        if self.error is not None:
+            return Readings(error=self.error)
+        return Readings(items=tuple(self._reading(gpu) for gpu in self._gpus()), driver="550.54.15")
+
+    def nodes_inside(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
+        """Which of the nodes exist inside, by device number."""
+        there = {_number(node) for node in self._inside(init).nodes}
+        return frozenset(node for node in nodes if _number(node) in there)
+
+    def openable(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
+        """Which of the nodes the rule leaves open."""
+        denied = self._rule(init)
+        return frozenset(node for node in nodes if _number(node) not in denied)
+
+    def set_rule(self, init: int, *, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNode]) -> None:
+        """Set the device rule; it counts for what is opened from now on."""
+        rule = self._rule(init) | {_number(node) for node in denied}
+        self._rules[init] = rule - {_number(node) for node in allowed}
+
+    def holders(self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str) -> Holders:
+        """Who has the card open, mapped, or is on NVML's list."""
+        if init is not None:
+            self._inside(init)
+        numbers = {_number(node) for node in nodes}
+        found = [
+            replace(one.process, how="open")
+            for one in self._running()
+            if (one.init is not None if init is None else one.init == init) and _touches(one, numbers)
+        ]
+        found += [
+            replace(one.process, how="on NVML's compute list")
+            for one in self._running()
+            if init is None and one.init is None and one.kind == "compute" and _touches(one, numbers)
+        ]
+        doubts = [self.hidden.get(init, ""), self._no_list(uuid)]
+        return Holders(processes=tuple(sorted(found)), unknown="; ".join(filter(None, doubts)))
+
+    def signal(self, process: Process, number: int) -> bool:
+        """Send a signal to exactly this process."""
+        found = self._find(process)
+        if found is None:
+            return False
+        self.signals.append((process, number))
+        if number == signal.SIGKILL and not found.stuck:
+            found.ends_at = self._clock.monotonic()
+        elif number == signal.SIGTERM and not (found.ignores_term or found.stuck):
+            found.ends_at = self._clock.monotonic() + found.ends_after_s
+        return True
+
+    def limits(self, init: int) -> Limits:
+        """What the container was given."""
+        return self._inside(init).limits
+
+    def tell(self, init: int, text: str) -> tuple[int, int]:
+        """Write to the terminals: (delivered, missed)."""
+        self._inside(init)
+        self.told.append((init, text))
+        takes = self.terminals.get(init, [])
+        return sum(takes), len(takes) - sum(takes)
+
+    # ---- the machinery
+
+    def _inside(self, init: int) -> Inside:
+        found = self._look(init)
+        if found is None:
+            raise LxgpuError("unavailable", f"process {init} runs in no container's cgroup")
+        return found
+
+    def _rule(self, init: int) -> set[Number]:
+        return set(self._rules.get(init, self._inside(init).denied))
+
+    def _opened(self, init: int | None, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
+        if init is None:
+            return frozenset(nodes)
+        there = {_number(node) for node in self._inside(init).nodes}
+        return frozenset(node for node in self.openable(init, nodes) if _number(node) in there)
+
+    def _running(self) -> list[FakeProcess]:
+        """The processes of this moment: those whose end has come, or whose container has ended, are gone."""
+        now = self._clock.monotonic()
+        gone = [one for one in self.processes if one.init is not None and self._look(one.init) is None]
+        ended = [one for one in self.processes if one.ends_at is not None and one.ends_at <= now and one not in gone]
+        self.processes = [one for one in self.processes if one not in gone and one not in ended]
+        for one in ended:
+            if one.respawns:
+                how = {"command": one.process.command, "kind": one.kind, "memory_bytes": one.memory_bytes}
+                how |= {"ignores_term": one.ignores_term, "respawns": True, "ends_after_s": one.ends_after_s}
+                self.run(one.init, one.nodes, **how)
+        return self.processes
+
+    def _find(self, process: Process) -> FakeProcess | None:
+        same = (process.pid, process.start_time)
+        return next((one for one in self._running() if (one.process.pid, one.process.start_time) == same), None)
+
+    def _no_list(self, uuid: str) -> str:
+        if self.error is not None:
+            return self.error
+        if uuid not in {gpu.uuid for gpu in self._gpus()}:
+            return f"NVML does not show the card {uuid}"
+        if uuid in self.unlisted or uuid in self.faults:
+            return f"NVML has no process list of the card {uuid}"
+        return ""
+
+    def _reading(self, gpu: Gpu) -> Reading:
+        now, fault = self._clock.now(), self.faults.get(gpu.uuid)
+        if fault is not None:
+            return Reading(uuid=gpu.uuid, sampled_at=now, index=gpu.index, fault=fault)
+        numbers = {_number(node) for node in gpu.nodes}
+        mine = [one for one in self._running() if one.kind is not None and _touches(one, numbers)]
+        listed = tuple(self._listed(one) for one in mine)
+        return Reading(
+            uuid=gpu.uuid,
+            sampled_at=now,
+            index=gpu.index,
+            utilization_percent=self.utilization.get(gpu.uuid, 0),
+            memory_used_bytes=self.own_memory.get(gpu.uuid, 0) + sum(one.memory_bytes or 0 for one in mine),
+            memory_total_bytes=gpu.memory_bytes,
+            processes=None if gpu.uuid in self.unlisted else listed,
+        )
+
+    def _listed(self, one: FakeProcess) -> GpuProcess:
+        inside = None if one.init is None else self._look(one.init)
+        name = None if inside is None else inside.name
+        kind = one.kind or "compute"
+        return GpuProcess(pid=one.process.pid, memory_bytes=one.memory_bytes, kind=kind, instance=name)
+
+
+def _number(node: DeviceNode) -> Number:
+    return node.major, node.minor
+
+
+def _touches(one: FakeProcess, numbers: set[Number]) -> bool:
+    return any(_number(node) in numbers for node in one.nodes)
