@@ -52,8 +52,16 @@ WantedBy=multi-user.target
 Alias=sshd.service
 """  # noqa: E501 -- a unit's command stands on one line
 
+# networkd waits for udev's word on each interface, and there is no udevd in here (it costs boot time and can do
+# nothing in a container): the word is given beforehand.
+NETWORKD_WORD = """\
+[Service]
+ExecStartPre=+/bin/sh -c 'mkdir -p /run/udev/data; for f in /sys/class/net/*/ifindex; do read n <$$f; echo I:1 >/run/udev/data/n$$n; done'
+"""  # noqa: E501 -- a unit's command stands on one line
+
 FILES: dict[str, str] = {
     "etc/systemd/system/ssh.service": SSH_UNIT,
+    "etc/systemd/system/systemd-networkd.service.d/lxgpu.conf": NETWORKD_WORD,
     "etc/systemd/network/10-eth0.network": (
         "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\nLLMNR=no\n\n"
         "[DHCPv4]\nUseHostname=no\nClientIdentifier=mac\n"
