@@ -126,9 +126,13 @@ class LxdInstances(LxdBase):
         try:
             self._switch(name, "start", what, wanted=Power.RUNNING, deadline=self._slow())
         except LxgpuError as error:
-            if error.code == "engine":
-                raise refusal(what, status=0, text=" ".join(error.why), log=self._log_or_nothing(name)) from None
-            raise
+            if error.code != "engine":
+                raise
+            words = " ".join(error.why)
+            if is_already(words) and self._power(name, what) is Power.FROZEN:
+                self.unfreeze(name)  # LXD calls a frozen one running and leaves it so
+                return
+            raise refusal(what, status=0, text=words, log=self._log_or_nothing(name)) from None
 
     def stop(self, name: str, *, timeout_s: float, force: bool) -> None:
         """Stops; a clean stop that the instance did not finish in time is `outcome_unknown`."""
@@ -167,12 +171,14 @@ class LxdInstances(LxdBase):
         except LxgpuError as error:
             if error.code != "engine" or not is_already(" ".join(error.why)):
                 raise
-            found = self._get(f"instances/{name}", what)
-            if power(table(found.metadata).get("status")) is not wanted:
+            if self._power(name, what) is not wanted:
                 raise
 
+    def _power(self, name: str, what: str) -> Power:
+        return power(table(self._get(f"instances/{name}", what).metadata).get("status"))
+
     def rename(self, name: str, new: str) -> None:
-        """Renames a stopped instance; `exists` when the new name is taken. Its ETag stays."""
+        """Renames a stopped instance; `exists` when the new name is taken. Its ETag changes."""
         self._do("POST", f"instances/{name}", f"rename {name}", deadline=self._deadline(), body={"name": new})
 
     def delete(self, name: str) -> None:
