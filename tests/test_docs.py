@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+ENDS = {"|", "&&", ";", ">", ">>"}
 GLOBAL_OPTIONS = {"-v", "--verbose", "-q", "--quiet", "--color", "--debug", "--version", "-h", "--help"}
 
 
@@ -36,10 +37,12 @@ def _calls(program: str) -> list[tuple[str, tuple[str, ...]]]:
     """The calls of a program in the console blocks: document, words after the program's name."""
     found = []
     for document, line in _lines():
-        words = shlex.split(line.replace("$(", " ").replace(")", " ").replace('"', " "), comments=True)
-        for start in [number for number, word in enumerate(words) if word.rsplit("/", 1)[-1] == program]:
-            end = next((n for n in range(start, len(words)) if words[n] in {"|", "&&", ";", ">", ">>"}), len(words))
-            found.append((document, tuple(words[start + 1 : end])))
+        words = shlex.split(line.replace("$(", " ; ").replace(")", " ").replace('"', " "), comments=True)
+        starts = [0, *(number + 1 for number, word in enumerate(words) if word in ENDS)]
+        for start in starts:
+            end = next((number for number in range(start, len(words)) if words[number] in ENDS), len(words))
+            if words[start:end] and words[start].rsplit("/", 1)[-1] == program:
+                found.append((document, tuple(words[start + 1 : end])))
     return found
 
 

@@ -33,4 +33,11 @@ def completion(screen: Screen, shell: str) -> None:
 
 def instance_names() -> list[str]:
     """The containers in the inventory, for TAB; none where there is no inventory that we may read."""
-    return []
+    from lxgpu import wiring  # noqa: PLC0415 -- when somebody presses TAB on a name
+    from lxgpu.errors import LxgpuError  # noqa: PLC0415
+
+    try:
+        records = wiring.inventory(read_only=True).read()
+    except LxgpuError:
+        return []  # a shell at its prompt is no place for an error
+    return sorted(instance.name for instance in records.instances)

@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from importlib import import_module
 
 import click
@@ -17,6 +18,8 @@ import pytest
 from lxgpu import __version__
 from lxgpu.cli import commands, failure, main
 from lxgpu.errors import CATALOGUE, Exit, LxgpuError, Problem
+from lxgpu.inventory.store import open_inventory
+from lxgpu.model.instance import Instance, InstanceState, Person
 
 HEAVY = ("pylxd", "requests", "pydantic", "paramiko", "yaml", "jinja2", "rich", "sqlite3", "click")
 
@@ -277,3 +280,30 @@ def test_bash_completes_commands_without_loading_them(lxgpu):
     """TAB after `lxgpu exp` offers `explain`."""
     done = lxgpu(env={"_LXGPU_COMPLETE": "bash_complete", "COMP_WORDS": "lxgpu exp", "COMP_CWORD": "1"})
     assert done.stdout.split() == ["plain,explain"]
+
+
+@pytest.fixture
+def inventory_of_two(tmp_path):
+    """The state folder of a lab with containers alice and bob."""
+    at = datetime(2027, 5, 1, tzinfo=UTC)
+    with open_inventory(tmp_path / "inventory.db") as inventory, inventory.write(actor="test", now=at) as tx:
+        for number, name in enumerate(("alice", "bob")):
+            tx.put(Person(name=name, uid=2000 + number, ssh_port=22000 + number, created_at=at))
+            tx.put(Instance(name=name, owner=name, host="h", state=InstanceState.READY, created_at=at))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("", ["plain,alice", "plain,bob"]), ("b", ["plain,bob"]), ("x", [])])
+def test_bash_completes_the_names_of_containers(lxgpu, inventory_of_two, typed, offered):
+    """TAB after `lxgpu start` offers what the inventory has."""
+    env = {"_LXGPU_COMPLETE": "bash_complete", "COMP_WORDS": f"lxgpu start {typed}", "COMP_CWORD": "2"}
+    done = lxgpu(env=env | {"LXGPU_STATE_DIR": str(inventory_of_two)})
+    assert (done.stdout.split(), done.stderr) == (offered, "")
+
+
+def test_completion_is_silent_where_there_is_no_inventory(lxgpu, tmp_path):
+    """No error appears in the middle of somebody's prompt, and nothing is made."""
+    env = {"_LXGPU_COMPLETE": "bash_complete", "COMP_WORDS": "lxgpu start ", "COMP_CWORD": "2"}
+    done = lxgpu(env=env | {"LXGPU_STATE_DIR": str(tmp_path / "none")})
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
+    assert not list(tmp_path.iterdir())
