@@ -119,14 +119,78 @@ CATALOGUE: dict[str, Entry] = {
     "not_found": Entry(
         Exit.NOT_FOUND, "There is nothing of that name. `lxgpu ls` and `lxgpu gpus` list what there is."
     ),
+    "no_image": Entry(
+        Exit.NOT_FOUND,
+        "There is no such image. `lxgpu image ls` lists those there are; `lxgpu image build` makes the base image.",
+    ),
+    "no_such_gpu": Entry(
+        Exit.NOT_FOUND,
+        "The host shows no card of that UUID or PCI address. `lxgpu gpus` lists them.",
+    ),
+    "no_such_model": Entry(
+        Exit.NOT_FOUND,
+        "No card of this host has a model like that. `lxgpu gpus` lists the models.",
+    ),
+    "unknown_class": Entry(
+        Exit.NOT_FOUND,
+        "The policy file has no priority class of that name. `lxgpu policy show` lists them.",
+    ),
+    "missing": Entry(
+        Exit.NOT_FOUND,
+        "The inventory knows the container, LXD does not: somebody removed it without lxgpu. Its home may be left.",
+    ),
     "not_allowed": Entry(Exit.NOT_ALLOWED, "Only an admin named in the policy, or root, may do this."),
     "not_ours": Entry(
         Exit.NOT_ALLOWED,
         "The instance was not made by lxgpu, or is a copy of one that was. `lxgpu adopt NAME` takes it over.",
     ),
+    "class_not_allowed": Entry(
+        Exit.NOT_ALLOWED,
+        "The person may not use this priority class: it is above their own, and its `who` does not name them.",
+    ),
     "over_limit": Entry(Exit.REFUSED, "The policy file allows this person less than was asked for."),
+    "over_class_limit": Entry(
+        Exit.REFUSED,
+        "One person may hold only so many cards in this class (`max_gpus` of the class).",
+    ),
+    "over_group_limit": Entry(
+        Exit.REFUSED,
+        "The group holds as many cards as the policy file allows its members together (`total.limit`).",
+    ),
+    "person_ended": Entry(
+        Exit.REFUSED,
+        "The person's `until` in the policy file is over.",
+    ),
+    "busy": Entry(
+        Exit.REFUSED,
+        "The card is in use. Name it with --gpu, or give --yes, and what holds it is ended.",
+    ),
+    "pool_full": Entry(
+        Exit.REFUSED,
+        "The storage pool is almost full. New containers would stop the others from writing.",
+    ),
+    "quota_unenforced": Entry(
+        Exit.REFUSED,
+        "The storage pool cannot hold a disk limit, and the settings want one that holds.",
+    ),
     "exists": Entry(Exit.CONFLICT, "Something of that name exists already."),
     "conflict": Entry(Exit.CONFLICT, "Somebody else changed the same thing at the same time. Look again, then repeat."),
+    "not_ready": Entry(
+        Exit.CONFLICT,
+        "The container is not in use: it is suspended, being made or being deleted.",
+    ),
+    "not_held": Entry(
+        Exit.CONFLICT,
+        "The container does not hold this card.",
+    ),
+    "superseded": Entry(
+        Exit.CONFLICT,
+        "A newer inventory has taken over this LXD server; this one must not change anything any more.",
+    ),
+    "other_inventory": Entry(
+        Exit.CONFLICT,
+        "The LXD server belongs to another inventory: the state directory is probably the wrong one.",
+    ),
     "inventory_lost": Entry(
         Exit.CONFLICT,
         "The inventory's file was removed or replaced while a command used it. The command stopped before it wrote"
@@ -141,8 +205,36 @@ CATALOGUE: dict[str, Entry] = {
         Exit.NO_CAPACITY,
         "Not enough free cards at this moment. `lxgpu reserve` waits in line and books the next free ones.",
     ),
+    "not_free": Entry(
+        Exit.NO_CAPACITY,
+        "The card asked for is held, closed, in quarantine, or could not be proven free.",
+    ),
+    "no_numbers": Entry(
+        Exit.NO_CAPACITY,
+        "The range of ports, addresses or account ids is used up. The settings make it wider.",
+    ),
     "unavailable": Entry(Exit.UNAVAILABLE, "LXD or NVML does not answer. `lxgpu doctor` looks for the cause."),
     "engine": Entry(Exit.UNAVAILABLE, "LXD answered with an error that lxgpu does not know how to mend."),
+    "attach_failed": Entry(
+        Exit.UNAVAILABLE,
+        "The card did not arrive in the container as it should. What was done has been undone.",
+    ),
+    "limits_failed": Entry(
+        Exit.UNAVAILABLE,
+        "LXD took the limits, and the kernel's cgroups do not hold them. What was done has been undone.",
+    ),
+    "login_failed": Entry(
+        Exit.UNAVAILABLE,
+        "The container runs, and the login through its published port did not work. What was done has been undone.",
+    ),
+    "bootstrap_failed": Entry(
+        Exit.UNAVAILABLE,
+        "The script that makes account and keys inside the container failed. What was done has been undone.",
+    ),
+    "image_unusable": Entry(
+        Exit.UNAVAILABLE,
+        "The image could not be made ready: it needs systemd and sshd, or a way to install them.",
+    ),
     "lab_step": Entry(
         Exit.UNAVAILABLE,
         "A step of making or taking down the lab failed. What was done stays; `lxgpu lab up` goes on from there,"
@@ -157,6 +249,10 @@ CATALOGUE: dict[str, Entry] = {
         Exit.TIMED_OUT,
         "The answer did not come in time, so it is not known whether the change was made. lxgpu finds out and"
         " goes on from there at the next command.",
+    ),
+    "quarantined": Entry(
+        Exit.TIMED_OUT,
+        "The card could not be proven free in time, so it goes to nobody. `lxgpu gpu show` says who holds it.",
     ),
     "findings": Entry(Exit.FINDINGS, "The check found something; each finding has its remedy."),
     "lab_remains": Entry(

@@ -8,17 +8,21 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from lxgpu.config.profiles import Profile, load_profile
 from lxgpu.config.settings import Settings, load_settings
+from lxgpu.config.shipped import shipped
 from lxgpu.model.quota import Policy
-from lxgpu.ports import Engine, Inventory, Progress
+from lxgpu.ports import Engine, HostProbe, Inventory, Progress
 from lxgpu.services.site import Site
 
 INVENTORY = "inventory.db"
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the settings' word for "find out"
 
 
 def actor() -> str:
@@ -31,7 +35,25 @@ def actor() -> str:
 @cache
 def settings() -> Settings:
     """The settings of this process, read once."""
-    return load_settings()
+    chosen = load_settings()
+    if chosen.network.listen != EVERY_ADDRESS:
+        return chosen
+    return replace(chosen, network=replace(chosen.network, listen=own_address()))
+
+
+def own_address() -> str:
+    """The host's address towards the world: what address translation publishes ports on, since it wants one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # a documentation address: nothing is sent, only a route is looked up
+        except OSError:
+            return EVERY_ADDRESS
+        return str(probe.getsockname()[0])
+
+
+def host_name() -> str:
+    """What this host is called in the inventory."""
+    return settings().hosts[0].name or os.uname().nodename
 
 
 def inventory(*, read_only: bool = False) -> Inventory:
@@ -46,8 +68,14 @@ def engine() -> Engine:
     """The host's LXD or Incus."""
     from lxgpu.drivers.engine import LxdEngine  # noqa: PLC0415
 
-    socket = settings().hosts[0].socket
-    return LxdEngine(str(socket) if socket else None)
+    return LxdEngine(settings().hosts[0].socket or None)
+
+
+def probe(known: Mapping[str, str] | None = None) -> HostProbe:
+    """NVML, /proc and cgroups of this host; `known` are the cards remembered, UUID by PCI address."""
+    from lxgpu.drivers.probe import LocalProbe  # noqa: PLC0415
+
+    return LocalProbe(known=lambda: known or {})
 
 
 def site(say: Progress, *, read_only: bool = False) -> Site:
@@ -59,17 +87,17 @@ def site(say: Progress, *, read_only: bool = False) -> Site:
 
     chosen, clock = settings(), SystemClock()
     return Site(
-        host=chosen.hosts[0].name,
+        host=host_name(),
         engine=engine(),
-        probe=LocalProbe(device_rule=chosen.device_rule),
+        probe=LocalProbe(),
         inventory=inventory(read_only=read_only),
         clock=clock,
         locks=FileLocks(chosen.run_dir / "locks", clock),
         login=ParamikoLogin(),
-        texts=JinjaTexts(chosen.template_dirs),
+        texts=JinjaTexts((chosen.templates, shipped("templates"))),
         settings=chosen,
-        policy=cache(lambda: _policy(chosen)),
-        profile=cache(lambda name: load_profile(name, chosen)),
+        policy=cache(lambda: policy(say)),
+        profile=cache(profile),
         nvidia=lambda profile: nvidia_config(profile, chosen),
         unix_groups=unix_groups,
         host_uid=host_uid,
@@ -78,10 +106,23 @@ def site(say: Progress, *, read_only: bool = False) -> Site:
     )
 
 
-def _policy(chosen: Settings) -> Policy:
-    from lxgpu.config.policy import load_policy  # noqa: PLC0415
+def profile(name: str) -> Profile:
+    """A profile, with the resource limits that this host can give."""
+    from lxgpu.drivers.ulimits import within_reach  # noqa: PLC0415
 
-    return load_policy(chosen.policy_file)
+    found = load_profile(name, settings().profiles)
+    return replace(found, config=within_reach(found.config))
+
+
+def policy(say: Progress) -> Policy:
+    """The policy in force: the file, or the last good one while the file is broken, which is said."""
+    from lxgpu.config.inforce import policy_in_force  # noqa: PLC0415
+
+    chosen = settings()
+    found = policy_in_force(chosen.policy, kept=chosen.state_dir / "policy.json")
+    if found.broken is not None:
+        say(f"the policy file has mistakes, so the last good one holds (lxgpu policy check): {found.broken.brief}")
+    return found.policy
 
 
 @cache

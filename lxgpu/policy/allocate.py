@@ -7,7 +7,6 @@ from ipaddress import IPv4Address, ip_interface
 
 FIRST_UID = 2000
 LAST_UID = 60000
-_LOCAL_PREFIX = "00:16:3e"
 
 
 def uid(taken: Collection[int], *, wanted: int | None = None) -> int | None:
@@ -32,9 +31,3 @@ def address(gateway: str, taken: Iterable[str]) -> str | None:
     first, last = int(bridge.network.network_address) + 2, int(bridge.network.broadcast_address) - 1
     candidates = (str(IPv4Address(number)) for number in range(last, first - 1, -1))
     return next((candidate for candidate in candidates if candidate not in used), None)
-
-
-def hwaddr(address_text: str) -> str:
-    """The MAC that belongs to an address, so that a lease or an ARP entry of a deleted container never misleads."""
-    octets = IPv4Address(address_text).packed
-    return f"{_LOCAL_PREFIX}:{octets[1]:02x}:{octets[2]:02x}:{octets[3]:02x}"

@@ -8,6 +8,9 @@ from lxgpu.services.wanted import Picture, home_path
 
 SCRIPT_S = 60.0
 LOGIN_S = 60.0
+REFUSALS_S = 15.0
+"""A system that is still starting may turn people away (/run/nologin); a door that stays shut for so long is shut."""
+AGAIN_S = 0.1
 KEYS_FILE = "/etc/ssh/authorized_keys.d/{name}"
 
 
@@ -33,7 +36,7 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", keys_only:
         environment=dict(wanted.profile.environment),
         banner=banner,
     )
-    ran = site.engine.run(name, ["sh", "-s"], environment={}, timeout_s=SCRIPT_S, stdin=script.encode())
+    ran = site.engine.run(name, ["sh", "-c", script], environment={}, timeout_s=SCRIPT_S)
     if ran.status != 0:
         raise LxgpuError(
             "bootstrap_failed",
@@ -45,15 +48,22 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", keys_only:
 
 def login_works(site: Site, wanted: Picture, private_key: str) -> None:
     """Log in as the person through the published port; error `login_failed` says where it ended."""
-    network, person = site.settings.network, wanted.person
-    ran = site.login.check(
-        host=network.listen,
-        port=person.ssh_port,
-        user=person.name,
-        private_key=private_key,
-        timeout_s=LOGIN_S,
-        command="id -un",
-    )
+    person, ends = wanted.person, site.clock.monotonic() + REFUSALS_S
+    while True:
+        try:
+            ran = site.login.check(
+                host=site.settings.network.listen,
+                port=person.ssh_port,
+                user=person.name,
+                private_key=private_key,
+                timeout_s=LOGIN_S,
+                command="id -un",
+            )
+            break
+        except LxgpuError:
+            if site.clock.monotonic() >= ends:
+                raise
+            site.clock.sleep(AGAIN_S)
     if ran.status != 0 or ran.output.strip() != person.name:
         raise LxgpuError(
             "login_failed",

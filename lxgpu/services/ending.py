@@ -8,6 +8,7 @@ from dataclasses import replace
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.instance import Instance, InstanceState, Power
+from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Change, Tx
 from lxgpu.services import instances, making, observe, slots, taking
@@ -137,6 +138,38 @@ RESUME = Recipe(
 )
 
 
+def plan_delete(site: Site, name: str, *, purge: bool) -> Plan:
+    """What a delete would do; nothing is written."""
+    known_instance(site, name)
+    end = PlannedStep("purge" if purge else "trash", name, why="home too" if purge else "its home stays")
+    return _plan(site, name, PlannedStep("stop", name), end)
+
+
+def plan_suspend(site: Site, name: str, *, reason: str) -> Plan:
+    """What a suspension would do; nothing is written."""
+    known_instance(site, name)
+    return _plan(site, name, PlannedStep("stop", name, why=reason), PlannedStep("close_port", name))
+
+
+def plan_resume(site: Site, name: str) -> Plan:
+    """What resuming would do; nothing is written."""
+    _suspended(known_instance(site, name))
+    return Plan(decision=Verdict.GRANTED, steps=(PlannedStep("open_port", name), PlannedStep("start", name)))
+
+
+def _plan(site: Site, name: str, first: PlannedStep, last: PlannedStep) -> Plan:
+    held = site.inventory.read().held_by(name)
+    cards = tuple(PlannedStep("release", name, gpu=row.slot.gpu, why="the container ends") for row in held)
+    return Plan(decision=Verdict.GRANTED, steps=(first, *cards, last))
+
+
+def _suspended(row: Instance) -> None:
+    if row.state is not InstanceState.SUSPENDED:
+        raise LxgpuError(
+            "not_ready", f"{row.name} is not suspended", why=f"it is {row.state.value}", fix=f"lxgpu show {row.name}"
+        )
+
+
 def delete(site: Site, name: str, *, purge: bool) -> None:
     """Delete a container: its cards are proven free, it goes to the trash (or away), the home stays (or goes)."""
     ensure_identity(site)
@@ -154,11 +187,7 @@ def suspend(site: Site, name: str, *, reason: str) -> None:
 def resume(site: Site, name: str) -> None:
     """Undo a suspension; cards have to be asked for again."""
     ensure_identity(site)
-    row = known_instance(site, name)
-    if row.state is not InstanceState.SUSPENDED:
-        raise LxgpuError(
-            "not_ready", f"{name} is not suspended", why=f"it is {row.state.value}", fix="lxgpu show " + name
-        )
+    _suspended(known_instance(site, name))
     snapshot = observe.snapshot(site)
 
     def write(tx: Tx, now: Snapshot) -> str:

@@ -11,7 +11,7 @@ import hashlib
 
 from lxgpu.config.profiles import Profile
 from lxgpu.errors import LxgpuError
-from lxgpu.model import devices
+from lxgpu.drivers import devices
 from lxgpu.model.instance import Power
 from lxgpu.ports import Change, Image
 from lxgpu.services import instances
@@ -82,9 +82,7 @@ def _make(site: Site, name: str, image: Image, profile: Profile) -> None:
     )
     site.engine.create(name, source=f"image:{image.fingerprint}", change=start, profiles=())
     site.engine.start(name)
-    ran = site.engine.run(
-        name, ["sh", "-s"], environment={}, timeout_s=PREPARE_S, stdin=_script(site, profile).encode()
-    )
+    ran = site.engine.run(name, ["sh", "-c", _script(site, profile)], environment={}, timeout_s=PREPARE_S)
     if ran.status != 0:
         raise LxgpuError(
             "image_unusable",

@@ -11,6 +11,7 @@ from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person
 from lxgpu.model.plan import Plan
 from lxgpu.model.request import CreateRequest
 from lxgpu.model.snapshot import Observation, Snapshot
+from lxgpu.drivers import devices
 from lxgpu.policy import allocate
 from lxgpu.policy.decide import decide_create
 from lxgpu.ports import Network, Tx
@@ -18,6 +19,7 @@ from lxgpu.services import observe, slots
 from lxgpu.services.begin import decided, ensure_idle, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.images import ensure_template, find_image
+from lxgpu.services.keyring import keys_for
 from lxgpu.services.limits import check_disk
 from lxgpu.services.making import CREATE
 from lxgpu.services.operations import finish
@@ -54,6 +56,8 @@ def create(site: Site, request: CreateRequest) -> Instance:
     snapshot, request, decision = plan(site, request)
     raise_if_refused(decision, f"create {request.name}", snapshot.policy)
     _check_pool(site, request)
+    if not request.keys:
+        request = replace(request, keys=tuple((key.fingerprint, key.line) for key in keys_for(site, request.owner)))
     ensure_template(site, find_image(site, request.image), site.profile(request.profile))
     ground = Ground(
         network=site.engine.network(site.settings.network.bridge),
@@ -129,7 +133,7 @@ def _new_instance(site: Site, snapshot: Snapshot, request: CreateRequest, ground
         image=request.image,
         limits=limits_of(site, snapshot, request),
         address=address,
-        hwaddr=allocate.hwaddr(address),
+        hwaddr=devices.hwaddr_for(address),
         expires=snapshot.now + timedelta(seconds=request.expires_s) if request.expires_s else None,
     )
 

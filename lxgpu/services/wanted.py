@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, field
 
 from lxgpu.config.profiles import Profile
 from lxgpu.config.settings import Settings
-from lxgpu.model import devices
+from lxgpu.drivers import devices
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Instance, InstanceState, Person, Sighting
 from lxgpu.model.operation import Identity
-from lxgpu.model.quota import SharedData
+from lxgpu.model.rules import SharedData
 from lxgpu.ports import Change
 from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY
 
@@ -108,7 +108,7 @@ def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[st
     result: dict[str, Mapping[str, str] | None] = dict.fromkeys(present)
     for gpu in picture.gpus:
         if gpu.uuid in wanted:
-            result[devices.gpu_device_name(gpu.uuid)] = devices.gpu_device(gpu)
+            result[devices.gpu_device_name(gpu)] = devices.gpu_device(gpu)
     return result
 
 

@@ -1,0 +1,130 @@
+"""`lxgpu create`: one person's container, or a whole class from a CSV file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Output
+from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from lxgpu.model.request import CreateRequest
+    from lxgpu.services.many import Outcome
+    from lxgpu.services.site import Site
+
+
+@click.command()
+@click.argument("name", type=params.NAME, required=False)
+@click.option("--owner", type=params.PERSON, help="Whose it is, when the name is not theirs.")
+@click.option("--gpus", "count", type=params.GPUS, help="How many cards; none unless said.")
+@click.option(
+    "--gpu", "cards", multiple=True, metavar="GPU", help="This very card, by UUID or PCI address; repeatable."
+)
+@click.option("--model", default="*", metavar="GLOB", help="Only cards whose model matches, as 'A100*'.")
+@click.option("--class", "class_name", default="", help="Priority class of the cards; the person's own unless said.")
+@click.option(
+    "--profile", default="", help="What kind of container (profiles/*.yaml); that of the settings unless said."
+)
+@click.option("--image", default="", help="Image alias or fingerprint; that of the settings unless said.")
+@click.option("--host", default="", help="Which host; this one, or `any`.")
+@click.option("--ssh-key", "key_files", multiple=True, metavar="FILE|-", help="Public keys; repeatable; - is stdin.")
+@click.option("--cpu", type=click.IntRange(min=1), help="Cores; the policy's number unless said.")
+@click.option("--memory", "memory_bytes", type=params.SIZE, help="Memory, as 64GiB.")
+@click.option("--disk", "disk_bytes", type=params.SIZE, help="Disk, for the system and for the home each.")
+@click.option("--processes", type=click.IntRange(min=64), help="Most processes at a time.")
+@click.option("--for", "lease_s", type=params.DURATION, help="Lease of the cards, as 3d.")
+@click.option("--if-not-exists", "lenient", is_flag=True, help="Do nothing when the container is there.")
+@click.option("--from", "batch", type=click.Path(exists=True, dir_okay=False), help="A CSV file, one row a container.")
+@click.option("--expires", "expires_s", type=params.DURATION, help="Suspend the container after this time, as 120d.")
+@params.change
+@params.output
+def create(
+    out: Output, /, name: str | None, *, batch: str | None, host: str, dry_run: bool, yes: bool, **options: Any
+) -> None:  # noqa: ANN401 -- click's options, named above
+    """Make NAME's container: limits, cards, account, keys; done when an SSH login worked.
+
+    Cards are a lease (see --for) and displace nobody: with none free the command ends with status 7 and leaves
+    nothing. `lxgpu reserve` waits in line.
+    """
+    del yes  # making something destroys nothing
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli.wishes import one_wish, wishes_from  # noqa: PLC0415
+
+    if (name is None) == (batch is None):
+        raise LxgpuError("usage", "give a NAME, or --from FILE", fix="lxgpu create --help")
+    _check_host(host, [entry.name for entry in wiring.settings().hosts])
+    with out.screen.steps(total=1 if name else None) as steps:
+        site = wiring.site(steps.of(name or "batch"))
+        requests = [one_wish(site, name, options)] if name else wishes_from(site, str(batch), options)
+        job = _Job(out=out, site=site, lenient=bool(options["lenient"]))
+        if dry_run:
+            job.rehearse(requests)
+            return
+        outcomes = job.run(requests, steps)
+    job.show(outcomes)
+
+
+@dataclass(slots=True)
+class _Job:
+    out: Output
+    site: Site
+    lenient: bool
+
+    def rehearse(self, requests: list[CreateRequest]) -> None:
+        """The plan of each, on the ground as it is now; nothing is written."""
+        from lxgpu.services.provision import plan  # noqa: PLC0415
+
+        for request in requests:
+            _, _, decision = plan(self.site, request)
+            self.out.plan(decision)
+
+    def run(self, requests: list[CreateRequest], steps: Any) -> list[Outcome]:  # noqa: ANN401 -- cli.progress.Steps
+        """Make them all, and hear of each as it ends."""
+        from dataclasses import replace  # noqa: PLC0415
+
+        from lxgpu.services.many import create_many  # noqa: PLC0415
+        from lxgpu.services.recover import recover  # noqa: PLC0415
+
+        recover(self.site)
+        there = {row.name for row in self.site.inventory.read().instances} if self.lenient else set()
+        wanted = [request for request in requests if request.name not in there]
+
+        def ended(outcome: Outcome) -> None:
+            if outcome.error is None:
+                steps.done(outcome.request.name, "ready")
+            else:
+                steps.failed(outcome.request.name, outcome.error.brief)
+
+        return create_many(
+            lambda request: replace(self.site, say=steps.of(request.name)),
+            wanted,
+            workers=self.site.settings.workers,
+            ended=ended,
+        )
+
+    def show(self, outcomes: list[Outcome]) -> None:
+        """What came of it: the containers on stdout, and an exit status that fits."""
+        from lxgpu.cli.wishes import show_created  # noqa: PLC0415
+
+        errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+        if len(outcomes) == 1 and errors:
+            raise errors[0]
+        show_created(self.out, self.site, [outcome.request.name for outcome in outcomes if outcome.error is None])
+        if errors:
+            raise LxgpuError(
+                "partly_failed",
+                f"{len(errors)} of {len(outcomes)} containers were not made",
+                why=[f"{outcome.request.name}: {outcome.error.brief}" for outcome in outcomes if outcome.error],
+                fix="mend the rows and repeat with --if-not-exists",
+            )
+
+
+def _check_host(host: str, known: list[str]) -> None:
+    if host not in {"", "any", *known}:
+        raise LxgpuError(
+            "not_found", f"there is no host {host}", why=f"the settings name {', '.join(filter(None, known)) or 'none'}"
+        )

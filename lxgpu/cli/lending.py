@@ -1,0 +1,97 @@
+"""`lxgpu attach` and `lxgpu release`: cards in and out of a container that lives on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Output
+from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from lxgpu.cli.params import GpuCount
+
+
+@click.command()
+@click.argument("name", type=params.INSTANCE)
+@click.option("--gpus", "count", type=params.GPUS, help="How many cards in all, or +N for so many more.")
+@click.option(
+    "--gpu", "cards", multiple=True, metavar="GPU", help="This very card, by UUID or PCI address; repeatable."
+)
+@click.option("--model", default="*", metavar="GLOB", help="Only cards whose model matches, as 'A100*'.")
+@click.option("--class", "class_name", default="", help="Priority class of the cards; the person's own unless said.")
+@click.option("--for", "lease_s", type=params.DURATION, help="Lease of the cards, as 3d.")
+@params.change
+@params.output
+def attach(
+    out: Output,
+    name: str,
+    *,
+    count: GpuCount | None,
+    cards: tuple[str, ...],
+    model: str,
+    class_name: str,
+    lease_s: int | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Lend free cards to NAME, running or not; displaces nobody."""
+    del yes  # nobody loses anything by it
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli.wishes import show_created  # noqa: PLC0415
+    from lxgpu.model.request import GpuRequest  # noqa: PLC0415
+    from lxgpu.services import lending  # noqa: PLC0415
+    from lxgpu.services.recover import recover  # noqa: PLC0415
+
+    if (count is None) == (not cards):
+        raise LxgpuError("usage", "say how many cards, or which", fix="--gpus 2, --gpus +1, or --gpu UUID")
+    request = GpuRequest(instance=name, owner="", more=0, uuids=cards, model=model, class_name=class_name)
+    number, more = (count.number, count.more) if count else (len(cards), True)
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(name))
+        if dry_run:
+            _, plan, _ = lending.plan_attach(site, name, number=number, more=more, request=request)
+            out.plan(plan)
+            return
+        recover(site)
+        lending.attach(site, name, number=number, more=more, request=request, lease_s=lease_s)
+        steps.done(name, "attached")
+    show_created(out, site, [name])
+
+
+@click.command()
+@click.argument("name", type=params.INSTANCE)
+@click.option("--gpus", "count", type=click.IntRange(min=1), help="How many cards to give back.")
+@click.option(
+    "--gpu", "cards", multiple=True, metavar="GPU", help="This very card, by UUID or PCI address; repeatable."
+)
+@click.option("--all", "everything", is_flag=True, help="All cards.")
+@params.change
+@params.output
+def release(
+    out: Output, name: str, *, count: int | None, cards: tuple[str, ...], everything: bool, dry_run: bool, yes: bool
+) -> None:
+    """Give cards of NAME back; the container lives on.
+
+    What still holds a card is asked to end, then ended; the card is free once nothing holds it. A card in use is
+    given back only when it is named, or with --yes.
+    """
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli.wishes import show_created  # noqa: PLC0415
+    from lxgpu.services import lending  # noqa: PLC0415
+    from lxgpu.services.recover import recover  # noqa: PLC0415
+
+    if sum((count is not None, bool(cards), everything)) != 1:
+        raise LxgpuError("usage", "say how many cards, which, or all", fix="--gpus 1, --gpu UUID, or --all")
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(name))
+        if dry_run:
+            _, plan = lending.plan_release(site, name, count=count, uuids=cards, busy=yes)
+            out.plan(plan)
+            return
+        recover(site)
+        lending.release(site, name, count=count, uuids=cards, busy=yes)
+        steps.done(name, "given back")
+    show_created(out, site, [name])

@@ -1,0 +1,43 @@
+"""Several containers at once: bounded workers, one outcome a row, the failures collected and never hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import Instance
+from lxgpu.model.request import CreateRequest
+from lxgpu.services.provision import create
+from lxgpu.services.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one row ended: the container, or the error."""
+
+    request: CreateRequest
+    instance: Instance | None = None
+    error: LxgpuError | None = None
+
+
+def create_many(
+    sites: Callable[[CreateRequest], Site],
+    requests: Sequence[CreateRequest],
+    *,
+    workers: int,
+    ended: Callable[[Outcome], None],
+) -> list[Outcome]:
+    """Create them all, in the order given as far as workers are free; `ended` hears of each as it ends."""
+
+    def one(request: CreateRequest) -> Outcome:
+        try:
+            outcome = Outcome(request, instance=create(sites(request), request))
+        except LxgpuError as error:
+            outcome = Outcome(request, error=error)
+        ended(outcome)
+        return outcome
+
+    with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
+        return list(pool.map(one, requests))
