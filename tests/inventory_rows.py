@@ -1,16 +1,14 @@
-"""Rows of the inventory: sensible ones, of which a test names what matters, and strategies that make any."""
+"""Sensible rows of the inventory, of which a test names what matters."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
-
-from hypothesis import strategies as st
 
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
-from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person
-from lxgpu.model.operation import Operation, OperationState
+from lxgpu.model.instance import Instance, InstanceState, Key, Person
+from lxgpu.model.operation import Operation
 
 T0 = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
 
@@ -58,105 +56,3 @@ def card(uuid: str = "GPU-1", **fields: Any) -> Card:
     """A card in service."""
     usual = {"host": "gpu1", "pci": "0000:02:00.0", "model": "NVIDIA A100", "memory_bytes": 2**36, "seen_at": T0}
     return Card(**{"uuid": uuid, **usual, **fields})
-
-
-# ---- any rows at all; keys come from small pools, so that rows replace and hinder each other
-
-NAMES = ("alice", "bob", "carol", "dave")
-GPUS = ("GPU-1", "GPU-2")
-PARTS = ("whole", "1/2", "2/2")
-
-texts = st.text(st.characters(codec="utf-8"), max_size=12)
-numbers = st.integers(min_value=-(10**17), max_value=10**17)
-amounts = st.none() | st.integers(min_value=0, max_value=10**17)
-zones = st.sampled_from([UTC, timezone(timedelta(hours=8)), timezone(timedelta(hours=-3, minutes=-30))])
-instants = st.datetimes(datetime(2000, 1, 2), datetime(2199, 12, 30), timezones=zones)  # noqa: DTZ001 -- `timezones` gives the zone
-near = st.integers(min_value=0, max_value=6).map(at)
-maybe = st.none() | instants
-names = st.sampled_from(NAMES)
-json_values = st.recursive(
-    st.none() | st.booleans() | numbers | st.floats(allow_nan=False, allow_infinity=False) | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=6,
-)
-json_objects = st.dictionaries(texts, json_values, max_size=3)
-slots = st.builds(Slot, gpu=st.sampled_from(GPUS), part=st.sampled_from(PARTS))
-limits = st.builds(Limits, cpu=amounts, memory_bytes=amounts, disk_bytes=amounts, processes=amounts)
-
-persons = st.builds(
-    Person, name=names, uid=st.sampled_from([1, 2, 3]), ssh_port=st.sampled_from([7, 8, 9]), created_at=instants
-)
-keys = st.builds(Key, person=names, fingerprint=st.sampled_from(["f1", "f2"]), line=texts, added_at=instants)
-instances = st.builds(
-    Instance,
-    name=names,
-    owner=names,
-    host=st.sampled_from(["gpu1", "gpu2"]),
-    state=st.sampled_from(InstanceState),
-    created_at=near,
-    uuid=texts,
-    class_name=texts,
-    profile=texts,
-    image=texts,
-    limits=limits,
-    address=st.sampled_from(["", "10.0.0.1", "10.0.0.2"]),
-    hwaddr=st.sampled_from(["", "00:16:3e:00:00:01"]),
-    running=st.booleans(),
-    expires=maybe,
-    reason=texts,
-    engine_name=texts,
-    deleted_at=st.none() | near,
-)
-assignments = st.builds(
-    Assignment,
-    id=st.sampled_from(["a1", "a2", "a3", "a4"]),
-    slot=slots,
-    instance=names,
-    state=st.sampled_from(AssignmentState),
-    created_at=instants,
-    class_name=texts,
-    since=st.none() | near,
-    until=maybe,
-    due_at=maybe,
-    reservation=st.none() | texts,
-    closed_at=st.none() | near,
-    outcome=texts,
-)
-slot_records = st.builds(
-    SlotRecord,
-    slot=slots,
-    host=texts,
-    detached_at=maybe,
-    proven_at=maybe,
-    boot_id=texts,
-    quarantine=texts,
-    quarantined_at=maybe,
-)
-cards = st.builds(
-    Card,
-    uuid=st.sampled_from(GPUS),
-    host=texts,
-    pci=texts,
-    model=texts,
-    memory_bytes=amounts,
-    seen_at=instants,
-    closed=texts,
-    closed_by=texts,
-    closed_at=maybe,
-)
-operations = st.builds(
-    Operation,
-    id=st.sampled_from(["o1", "o2", "o3"]),
-    kind=texts,
-    instance=st.sampled_from(["", *NAMES]),
-    created_at=instants,
-    actor=texts,
-    args=json_objects,
-    state=st.sampled_from(OperationState),
-    position=st.integers(min_value=0, max_value=20),
-    step=texts,
-    due_at=maybe,
-    closed_at=maybe,
-    error=texts,
-)
-rows = st.one_of(persons, keys, instances, assignments, slot_records, cards, operations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory import faults
 
+_DENIED = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 # WAL shares memory between processes, which needs one kernel; over these, locks do not reach the other machine either.
 _NETWORK = frozenset(
     {
@@ -63,9 +65,10 @@ def make_place(path: Path) -> Place:
         raise _no_right(path, error) from error
     except OSError as error:
         raise faults.unusable(path, error.strerror) from error
-    if not path.is_file():
-        raise faults.unusable(path, "there is something else than a file of that name")
-    return find_place(path)
+    place = find_place(path)
+    if not os.access(path, os.W_OK) and not os.statvfs(path).f_flag & os.ST_RDONLY:
+        raise _no_right(path, _DENIED)
+    return place
 
 
 def _make_empty(path: Path) -> None:
@@ -115,6 +118,10 @@ def find_place(path: Path) -> Place:
             f"there is no inventory at {path}",
             fix="lxgpu inventory rebuild, if there was one; else create the first container",
         )
+    if not path.is_file():
+        raise faults.unusable(path, "there is something else than a file of that name")
+    if not os.access(path, os.R_OK):
+        raise _no_right(path, _DENIED)
     return place
 
 

@@ -186,6 +186,7 @@ class SqliteInventory:
                 fix="run the command with sudo",
             )
         self._own_process()
+        self._place.check()
         if self._writer is None:
             self._writer = connect(self.path, mode="rw", timeout_s=self._timeout_s)
         return self._writer

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import inventory_rows as make
+import inventory_strategies as some
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -25,11 +26,11 @@ class ChangedMindError(Exception):
 
 
 actions = st.one_of(
-    make.rows.map(lambda row: ("put", row)),
-    make.rows.map(lambda row: ("put", row)),
-    make.rows.map(lambda row: ("drop", row)),
-    st.tuples(st.just("event"), make.texts, make.names, make.json_objects),
-    st.builds(Identity, make.texts, st.integers(0, 2**40)).map(lambda identity: ("identify", identity)),
+    some.rows.map(lambda row: ("put", row)),
+    some.rows.map(lambda row: ("put", row)),
+    some.rows.map(lambda row: ("drop", row)),
+    st.tuples(st.just("event"), some.texts, some.names, some.json_objects),
+    st.builds(Identity, some.texts, st.integers(0, 2**40)).map(lambda identity: ("identify", identity)),
     st.just(("look",)),
 )
 
@@ -71,7 +72,7 @@ class Twins(RuleBasedStateMachine):
         self.twin = MemoryInventory()
         self.old_version = 0
 
-    @initialize(which=st.sets(make.names))
+    @initialize(which=st.sets(some.names))
     def people(self, which):
         """Begin with some people, or most else would be refused for want of them."""
         for each in (self.real, self.twin):
@@ -80,7 +81,7 @@ class Twins(RuleBasedStateMachine):
 
     @rule(
         script=st.lists(actions, max_size=6),
-        now=make.instants,
+        now=some.instants,
         expected=st.sampled_from(["any", "any", "any", "now", "old"]),
         fails=st.sampled_from([False, False, False, True]),
         forgives=st.booleans(),
@@ -101,7 +102,7 @@ class Twins(RuleBasedStateMachine):
         self.real.close()
         self.real = open_inventory(self.folder / "inventory.db")
 
-    @rule(minutes=st.integers(-1, 7), subject=st.none() | make.names, limit=st.integers(0, 5))
+    @rule(minutes=st.integers(-1, 7), subject=st.none() | some.names, limit=st.integers(0, 5))
     def ask_history(self, minutes, subject, limit):
         """The same questions about the past have the same answers."""
         moment = make.at(minutes)
@@ -133,7 +134,7 @@ TestTwins = Twins.TestCase
 TestTwins.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
 
 
-@given(make.rows)
+@given(some.rows)
 def test_any_row_survives_its_encoding(row):
     """A row and what SQLite keeps of it are worth the same."""
     table = tables()[type(row)]
@@ -143,7 +144,7 @@ def test_any_row_survives_its_encoding(row):
     assert table.encode(table.decode(values)) == values
 
 
-@given(make.instants, make.instants)
+@given(some.instants, some.instants)
 def test_instants_as_text_keep_their_order(one, other):
     """Comparing the texts, as SQLite does, is comparing the instants, to the microsecond."""
     assert instant(instant_text(one)) == one

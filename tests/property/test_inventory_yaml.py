@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inventory_rows as make
+import inventory_strategies as some
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,12 +15,12 @@ from lxgpu.model.snapshot import Records
 
 events = st.builds(
     Event,
-    at=make.instants,
-    actor=make.texts,
-    kind=make.texts,
-    subject=make.texts,
-    rule=make.texts,
-    detail=make.json_objects,
+    at=some.instants,
+    actor=some.texts,
+    kind=some.texts,
+    subject=some.texts,
+    rule=some.texts,
+    detail=some.json_objects,
 )
 
 
@@ -27,7 +28,7 @@ def filled(rows):
     """Records of all the rows that the rules let in."""
     inventory = MemoryInventory()
     with inventory.write(actor="root", now=make.T0) as tx:
-        tx.put(*(make.person(name) for name in make.NAMES))
+        tx.put(*(make.person(name) for name in some.NAMES))
         for row in rows:
             try:
                 tx.put(row)
@@ -37,8 +38,8 @@ def filled(rows):
 
 
 @given(
-    records=st.lists(make.rows, max_size=12).map(filled),
-    identity=st.none() | st.builds(Identity, make.texts, st.integers(0, 2**40)),
+    records=st.lists(some.rows, max_size=12).map(filled),
+    identity=st.none() | st.builds(Identity, some.texts, st.integers(0, 2**40)),
     history=st.lists(events, max_size=3),
 )
 @settings(deadline=None)
