@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import Card
 from lxgpu.model.operation import Operation
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
@@ -39,7 +41,25 @@ def decided(site: Site, snapshot: Snapshot, act: Callable[[Tx, Snapshot], T]) ->
         if current.version != snapshot.records.version:
             people = set(snapshot.unix_groups)
             snapshot = observe.of(site, snapshot.seen, current, people=people)
+        remember_cards(tx, snapshot)
         return act(tx, snapshot)
+
+
+def remember_cards(tx: Tx, snapshot: Snapshot) -> None:
+    """Write down cards that are new or sit elsewhere now, so that one that vanishes is known to be missing."""
+    for gpu in snapshot.seen.gpus:
+        known = snapshot.records.card(gpu.uuid)
+        now = known or Card(
+            uuid=gpu.uuid,
+            host=snapshot.seen.host,
+            pci=gpu.pci,
+            model=gpu.model,
+            memory_bytes=gpu.memory_bytes,
+            seen_at=snapshot.now,
+        )
+        now = replace(now, host=snapshot.seen.host, pci=gpu.pci, model=gpu.model)
+        if now != known:
+            tx.put(replace(now, seen_at=snapshot.now))
 
 
 def ensure_idle(snapshot: Snapshot, instance: str) -> None:

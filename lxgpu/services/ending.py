@@ -33,7 +33,7 @@ def stop(work: Work) -> None:
     try:
         site.engine.stop(work.name, timeout_s=STOP_S, force=False)
     except LxgpuError as error:
-        site.say(f"{work.name}: it does not stop by itself ({error.brief}), so it is ended")
+        site.say(f"it does not stop by itself ({error.brief}), so it is ended")
         site.engine.barrier(work.name)
         site.engine.stop(work.name, timeout_s=0, force=True)
 

@@ -160,7 +160,7 @@ def _forward(work: Work, recipe: Recipe) -> Operation:
         if not recipe.undo:
             raise
         brief = error.brief if isinstance(error, LxgpuError) else "interrupted"
-        work.site.say(f"undoing {recipe.kind} of {work.name}: {brief}")
+        work.site.say(f"undoing {recipe.kind}: {brief}")
         _enter(work, replace(work.operation, state=OperationState.UNDOING, position=0, step="", error=brief))
         _back(work, recipe)
         raise
@@ -179,7 +179,7 @@ def _take(work: Work, steps: tuple[Step, ...]) -> bool:
         if work.operation.step != step.name or work.operation.position != position:
             _enter(work, replace(work.operation, position=position, step=step.name, due_at=None))
             if step.tells:
-                work.site.say(f"{work.name}: {step.tells}")
+                work.site.say(step.tells)
         if step.do(work) is not None:
             return False
     return True

@@ -85,7 +85,7 @@ def prove(work: Work) -> Wait | None:
         verdict = verdicts.get(slot.gpu)
         why = verdict.why if verdict else "the host no longer shows the card"
         slots.quarantine(site, work.name, slot, why)
-        site.say(f"{work.name}: {slot} is in quarantine: {why}")
+        site.say(f"{slot} is in quarantine: {why}")
     return None
 
 
