@@ -171,6 +171,29 @@ class Output:
         for line in lines([(f"{column.header}:", column.cell(item)) for column in shown]):
             self.screen.data(line)
 
+    def sheet(
+        self,
+        noun: str,
+        item: object,
+        columns: Sequence[Column],
+        text: Callable[[], Sequence[tuple[str, Sequence[str]]]],
+    ) -> None:
+        """Write one thing at length: for people labelled lines from `text`, else as `items` writes a list of one.
+
+        A label of `text` without lines is left out; lines with an empty label are titles and stand alone.
+        """
+        if self.form not in {"table", "wide"}:
+            self.items(noun, [item], columns)
+            return
+        from lxgpu.cli.table import lines  # noqa: PLC0415 -- not for --help
+
+        found = text()
+        for title in (line for label, texts in found if not label for line in texts):
+            self.screen.data(title)
+        rows = [(label if not at else "", line) for label, texts in found if label for at, line in enumerate(texts)]
+        for line in lines(rows):
+            self.screen.data(line)
+
     def plan(self, plan: Plan) -> None:
         """Write what would be done (`--dry-run`)."""
         if self.form in {"table", "wide"}:

@@ -51,22 +51,40 @@ def card_views(
         trouble = blocked.get(uuid)
         health = _health(records, uuid, trouble, reading)
         slots = _slots(records, uuid, trouble, strange.get(uuid, ()), known=seen is not None)
-        views.append(
-            _view(uuid, present.get(uuid), remembered.get(uuid), reading, slots, mode=mode(uuid), health=health)
-        )
-    order = sorted(views, key=lambda view: (view.host or "", view.pci or "~", view.uuid))
+        source = present.get(uuid) or remembered.get(uuid)
+        host = seen.host if seen and uuid in present else source.host if source else None
+        views.append(_view(uuid, source, reading, slots, host=host, mode=mode(uuid), health=health))
+    order = sorted(views, key=_order)
     return Cards(views=tuple(order), notes={view.uuid: _note(records, view, blocked) for view in order})
 
 
-def past_views(past: Records, records: Records, at: datetime, *, mode: Callable[[str], str | None]) -> Cards:
-    """Who held what at an instant: `past` are the assignments of then, `records` the inventory of now."""
+def past_views(
+    past: Records, records: Records, present: Iterable[Gpu], at: datetime, *, mode: Callable[[str], str | None]
+) -> Cards:
+    """Who held what at an instant.
+
+    Args:
+        past: the assignments of then.
+        records: the inventory of now, for the cards.
+        present: the cards that LXD shows now.
+        at: the instant.
+        mode: how a card of a UUID is divided, by the policy.
+    """
     holders = {row.slot.gpu: row for row in past.assignments if row.since is not None and row.since <= at}
     remembered = {card.uuid: card for card in records.cards}
+    shown = {gpu.uuid: gpu for gpu in present}
     views = [
-        _view(uuid, None, remembered.get(uuid), None, (_held_slot(holders.get(uuid), uuid),), mode=mode(uuid))
-        for uuid in {**remembered, **holders}
+        _view(
+            uuid,
+            shown.get(uuid) or remembered.get(uuid),
+            None,
+            (_held_slot(holders.get(uuid), uuid),),
+            host=card.host if (card := remembered.get(uuid)) else None,
+            mode=mode(uuid),
+        )
+        for uuid in {**remembered, **holders, **shown}
     ]
-    return Cards(views=tuple(sorted(views, key=lambda view: (view.pci or "~", view.uuid))), notes={})
+    return Cards(views=tuple(sorted(views, key=_order)), notes={})
 
 
 def _held_slot(row: Assignment | None, uuid: str) -> SlotView:
@@ -77,26 +95,25 @@ def _held_slot(row: Assignment | None, uuid: str) -> SlotView:
 
 def _view(
     uuid: str,
-    gpu: Gpu | None,
-    card: Card | None,
+    source: Gpu | Card | None,
     reading: Reading | None,
     slots: tuple[SlotView, ...],
     *,
+    host: str | None,
     mode: str | None,
     health: str | None = None,
 ) -> GpuView:
-    source = gpu or card
-    told = reading.memory_total_bytes if reading else None
     processes = None
     if reading and reading.processes is not None:
         processes = tuple(ProcessView(one.pid, one.instance, one.user, one.memory_bytes) for one in reading.processes)
+    told = reading.memory_total_bytes if reading else None
     return GpuView(
         uuid=uuid,
         index=reading.index if reading else None,
         pci=source.pci if source else None,
         model=source.model if source else None,
-        host=source.host if source else None,
-        memory_bytes=told or (gpu.memory_bytes if gpu else None) or (card.memory_bytes if card else None),
+        host=host,
+        memory_bytes=told or (source.memory_bytes if source else None),
         mode=mode,
         health=health,
         slots=slots,
@@ -106,6 +123,10 @@ def _view(
         verdict=verdict(reading) if reading else None,
         sampled_at=reading.sampled_at if reading else None,
     )
+
+
+def _order(view: GpuView) -> tuple[str, str, str]:
+    return (view.host or "", view.pci or "~", view.uuid)
 
 
 def verdict(reading: Reading) -> str:

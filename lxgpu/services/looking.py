@@ -1,4 +1,4 @@
-"""Looking without touching: what read-only commands ask of the inventory, LXD and NVML, and what they do when one is out.
+"""Looking without touching: what read-only commands ask of the inventory, LXD and NVML.
 
 What cannot be asked is left out and said; a look never fails because LXD does not answer.
 """
@@ -6,17 +6,21 @@ What cannot be asked is left out and said; a look never fails because LXD does n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.gpu import Readings
+from lxgpu.model.gpu import Gpu, Readings
 from lxgpu.model.instance import Sighting
+from lxgpu.model.operation import Event
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.ports import Engine, HostProbe, Inventory
+from lxgpu.services.explain import concerns
 
 NOTHING = Records(version=0, identity=None)
 """An inventory that has never been made."""
+_FAR = 100_000
+"""How many events are searched for those of a card."""
 _OUT = frozenset({"unavailable", "outcome_unknown", "engine"})
 
 
@@ -58,6 +62,15 @@ def glance(engine: Engine, records: Records, *, with_state: bool = False) -> Gla
         return Glance(records=records, sightings=None, trouble=_out(error))
 
 
+def glance_at(engine: Engine, records: Records, name: str) -> Glance:
+    """One container with its state; the others are not looked at."""
+    try:
+        seen = engine.instance(name)
+    except LxgpuError as error:
+        return Glance(records=records, sightings=None, trouble=_out(error))
+    return Glance(records=records, sightings=() if seen is None else (seen,))
+
+
 def look(engine: Engine, probe: HostProbe, records: Records, *, host: str, at: datetime) -> Look:
     """Cards, instances and one NVML sample."""
     readings = probe.readings()
@@ -73,6 +86,46 @@ def look(engine: Engine, probe: HostProbe, records: Records, *, host: str, at: d
     except LxgpuError as error:
         return Look(records=records, seen=None, readings=readings, at=at, trouble=_out(error))
     return Look(records=records, seen=seen, readings=readings, at=at)
+
+
+def cards(engine: Engine) -> tuple[Gpu, ...]:
+    """The cards that LXD shows; none while it does not answer."""
+    try:
+        return engine.gpus()
+    except LxgpuError as error:
+        _out(error)
+        return ()
+
+
+def past_of(inventory: Callable[[], Inventory], at: datetime) -> Records:
+    """Who held what at an instant of the past; nobody, where the inventory has never been made."""
+    try:
+        return inventory().assignments_at(at)
+    except LxgpuError as error:
+        if error.code != "not_found":
+            raise
+        return NOTHING
+
+
+def as_leased(records: Records, at: datetime) -> Records:
+    """Who will hold what at an instant to come, if every lease ends when it says and nobody is given more."""
+    lasting = (row for row in records.assignments if row.live and (row.until is None or row.until > at))
+    return replace(records, assignments=tuple(lasting))
+
+
+def events_about(
+    inventory: Callable[[], Inventory], subject: str | None, *, most: int, since: datetime | None = None
+) -> list[Event]:
+    """The newest events, of a container, of a card (which stand among those of its holders), or all (None)."""
+    try:
+        store = inventory()
+        if subject is None or not subject.startswith("GPU-"):
+            return store.events(subject=subject, since=since, limit=most)
+        return [event for event in store.events(since=since, limit=_FAR) if concerns(event, subject)][:most]
+    except LxgpuError as error:
+        if error.code != "not_found":
+            raise
+        return []
 
 
 def _out(error: LxgpuError) -> LxgpuError:

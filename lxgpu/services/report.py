@@ -83,7 +83,7 @@ def ssh_host(network: NetworkSettings) -> str:
 
 def state_of(row: Instance, seen: Sighting | None, *, reachable: bool) -> str | None:
     """The one word for how a container is; see `InstanceView`."""
-    gone = seen is None or (row.uuid != "" and seen.uuid != row.uuid)
+    gone = seen is None or row.uuid not in {"", seen.uuid}
     if row.state in {InstanceState.CREATING, InstanceState.DELETING}:
         return row.state.value
     if reachable and gone:

@@ -67,10 +67,10 @@ class InstanceView:
     state: str | None
     class_: str | None = None
     gpus: tuple[HeldView, ...] = ()
-    ssh: SshView = SshView()
-    limits: Limits = Limits()
+    ssh: SshView = field(default_factory=SshView)
+    limits: Limits = field(default_factory=Limits)
     disk_used_bytes: int | None = None
-    idle: IdleView = IdleView()
-    claims: tuple[ClaimView, ...] = field(default=())
+    idle: IdleView = field(default_factory=IdleView)
+    claims: tuple[ClaimView, ...] = ()
     created_at: datetime | None = None
     expires: datetime | None = None

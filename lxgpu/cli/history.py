@@ -1,0 +1,92 @@
+"""`lxgpu history` and `lxgpu why`: who did what, and why things are as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Column, Output
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lxgpu.cli.times import Times
+    from lxgpu.model.operation import Event
+    from lxgpu.services.explain import ReasonView
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """One line of history: the fields of `lxgpu.events/v1`."""
+
+    at: datetime
+    actor: str
+    kind: str
+    subject: str
+    rule: str | None
+    detail: Mapping[str, object]
+
+
+@click.command()
+@click.option("--subject", metavar="NAME|GPU", help="Only what is about this container or card.")
+@click.option("--since", type=params.DURATION, metavar="D", help="Only the last 2h, 3d, …")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many, the newest ones.")
+@params.output
+def history(out: Output, *, subject: str | None, since: int | None, limit: int) -> None:
+    """Who did what, when, and by which rule; the newest first."""
+    from lxgpu.cli import looks  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415
+
+    times, _ = lab_times(out.screen)
+    start = None if since is None else times.now - timedelta(seconds=since)
+    events = looks.history(subject, since=start, most=limit)
+    out.items("events", [_view(event) for event in events], _event_columns(times), empty="nothing happened")
+
+
+@click.command()
+@click.argument("subject", metavar="NAME|GPU")
+@params.output
+def why(out: Output, subject: str) -> None:
+    """Explain the state of a container or a card: who did it, when, by which rule, and what would change it."""
+    from lxgpu.cli import looks  # noqa: PLC0415 -- not for --help
+
+    reasons, times = looks.why(out.screen, subject)
+    out.items("reasons", reasons, _reason_columns(times))
+
+
+def _view(event: Event) -> EventView:
+    return EventView(event.at, event.actor, event.kind, event.subject, event.rule or None, event.detail)
+
+
+def _event_columns(times: Times) -> tuple[Column, ...]:
+    return (
+        Column("AT", "at", text=times.show),
+        Column("WHAT", "kind"),
+        Column("SUBJECT", "subject"),
+        Column("BY", "actor"),
+        Column("RULE", "rule"),
+        Column("DETAIL", lambda item: _told(cast("EventView", item).detail) or None),
+    )
+
+
+def _told(detail: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in detail.items() if value not in (None, "", [], False)}
+
+
+def _reason_columns(times: Times) -> tuple[Column, ...]:
+    def when(item: object) -> str | None:
+        at = cast("ReasonView", item).at
+        return times.show(at.astimezone(UTC)) if at else None
+
+    return (
+        Column("SUBJECT", "subject", wide=True),
+        Column("STATE", "code"),
+        Column("WHY", "text"),
+        Column("SINCE", when),
+        Column("BY", "actor"),
+        Column("RULE", "rule"),
+    )

@@ -1,0 +1,106 @@
+"""`lxgpu ls`, `gpus`, `show`, `status`: everything that is only looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.columns import INSTANCE_COLUMNS, gpu_columns
+from lxgpu.cli.render import Output, Screen
+
+if TYPE_CHECKING:
+    from lxgpu.cli.params import When
+    from lxgpu.errors import LxgpuError
+
+__all__ = ["INSTANCE_COLUMNS", "gpus", "ls", "show", "status"]
+
+
+@click.command()
+@click.option("-a", "--all", "everything", is_flag=True, help="Deleted ones that are kept, and those not lxgpu's too.")
+@click.option("--usage", is_flag=True, help="Ask for the disk in use too, which takes LXD longer; -o wide does.")
+@params.output
+def ls(out: Output, *, everything: bool, usage: bool) -> None:
+    """List containers: state, cards, limits, login.
+
+    One request to LXD, whatever the number. When LXD does not answer, what the inventory knows is listed.
+    """
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.services import looking, report  # noqa: PLC0415
+
+    records = looking.records_of(lambda: wiring.inventory(read_only=True))
+    found = looking.glance(wiring.engine(), records, with_state=usage or out.form == "wide")
+    if found.trouble is not None:
+        say_trouble(out.screen, found.trouble)
+    views = report.instance_views(records, found.sightings, wiring.settings(), trashed=everything, foreign=everything)
+    out.items("instances", views, INSTANCE_COLUMNS, empty="no containers; lxgpu create NAME makes one")
+    say_lost(out.screen, report.lost(records, found.sightings or ()))
+
+
+@click.command()
+@click.option("--free", is_flag=True, help="Only cards that nobody holds.")
+@click.option("--at", type=params.INSTANT, metavar="TIME", help="Who held what then, as 'mon 18:00' or '+4h'.")
+@params.output
+def gpus(out: Output, *, free: bool, at: When | None) -> None:
+    """List cards: who holds which until when, whether it is used, and what is free."""
+    from lxgpu.cli import looks  # noqa: PLC0415 -- not for --help
+    from lxgpu.services.cardviews import FREE  # noqa: PLC0415
+    from lxgpu.services.headline import count, headline  # noqa: PLC0415
+
+    scene = looks.scene(out.screen) if at is None else looks.scene_at(out.screen, at)
+    views = tuple(view for view in scene.cards.views if not free or all(slot.state == FREE for slot in view.slots))
+    columns = gpu_columns(scene.cards.views, scene.cards.notes, scene.times.show, form=out.form)
+    title = headline(count(scene.cards.views, scene.moment), scene.times.show)
+    if at is not None:
+        title = f"{scene.times.show(scene.moment)}: {title}"
+    out.items("gpus", views, columns, title=title, empty="no card is free" if free else "this host has no cards")
+
+
+@click.command()
+@click.argument("name", metavar="NAME|GPU")
+@params.output
+def show(out: Output, name: str) -> None:
+    """Everything about one container, or about one card by UUID or PCI address."""
+    from lxgpu.cli import looks, sheets  # noqa: PLC0415 -- not for --help
+
+    instance = looks.instance(out.screen, name)
+    if instance is not None:
+        out.sheet("instances", instance.view, INSTANCE_COLUMNS, lambda: sheets.instance_sheet(instance))
+    else:
+        show_gpu(out, name)
+
+
+def show_gpu(out: Output, text: str) -> None:
+    """Everything about one card (`lxgpu show GPU` and `lxgpu gpu show GPU`)."""
+    from lxgpu.cli import looks, sheets  # noqa: PLC0415
+
+    scene = looks.scene(out.screen)
+    view = looks.the_gpu(scene, text)
+    columns = gpu_columns(scene.cards.views, scene.cards.notes, scene.times.show, form=out.form)
+    out.sheet("gpus", view, columns, lambda: sheets.gpu_sheet(scene, view, looks.events_of(view.uuid)))
+
+
+@click.command()
+@params.output
+def status(out: Output) -> None:
+    """The whole host on one screen: what is free, what runs, what is under way, what is wrong."""
+    from lxgpu.cli import looks, sheets  # noqa: PLC0415 -- not for --help
+
+    scene = looks.scene(out.screen, quiet=True)
+    view = looks.status(scene)
+    out.sheet("status", view, sheets.STATUS_COLUMNS, lambda: sheets.status_sheet(view, scene.times))
+
+
+def say_trouble(screen: Screen, trouble: LxgpuError) -> None:
+    """That LXD does not answer, and that what follows is from memory."""
+    screen.warn(f"{trouble.brief}; what is shown is what the inventory knows")
+    for line in trouble.why:
+        screen.note(f"why: {line}")
+
+
+def say_lost(screen: Screen, names: tuple[str, ...]) -> None:
+    """That LXD has containers which the inventory should know."""
+    if names:
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004 -- enough to see which
+        screen.warn(f"not in the inventory, but marked as lxgpu's in LXD: {shown}; look with: lxgpu inventory verify")

@@ -1,0 +1,175 @@
+"""What the commands that only look have in common: the gathering, and saying what could not be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from lxgpu import wiring
+from lxgpu.cli.params import When
+from lxgpu.cli.render import Screen
+from lxgpu.cli.times import Times, lab_times
+from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import Instance
+from lxgpu.model.operation import Event
+from lxgpu.model.quota import Policy
+from lxgpu.model.snapshot import Records
+from lxgpu.services import explain, looking, overview, report
+from lxgpu.services.cards import Cards, card_views, past_views
+from lxgpu.services.cardviews import GpuView
+from lxgpu.services.explain import ReasonView
+from lxgpu.services.finding import find_gpu
+from lxgpu.services.looking import Look
+from lxgpu.services.overview import StatusView
+from lxgpu.services.views import InstanceView
+
+_EVENTS = 1000
+"""How far back the history of one card is searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Cards at one moment: now with `look`, or at an instant of the past or future without."""
+
+    cards: Cards
+    times: Times
+    moment: datetime
+    records: Records
+    policy: Policy | None
+    look: Look | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One container with all that `show` and `why` tell of it; `events` are its own, newest first."""
+
+    view: InstanceView
+    row: Instance
+    records: Records
+    events: list[Event]
+    times: Times
+
+
+def records() -> Records:
+    """The inventory, or an empty one where it has never been made."""
+    return looking.records_of(lambda: wiring.inventory(read_only=True))
+
+
+def scene(screen: Screen, *, quiet: bool = False) -> Scene:
+    """The cards now; what does not answer is said, unless `quiet`."""
+    times, policy = lab_times(screen)
+    rows = records()
+    known = {card.pci: card.uuid for card in rows.cards}
+    look = looking.look(wiring.engine(), wiring.probe(known), rows, host=wiring.host_name(), at=times.now)
+    if not quiet:
+        _say(screen, look)
+    cards = card_views(rows, look.seen, look.readings, mode=_modes(policy))
+    return Scene(cards=cards, times=times, moment=times.now, records=rows, policy=policy, look=look)
+
+
+def scene_at(screen: Screen, when: When) -> Scene:
+    """The cards at another time: by the history, or, for a time to come, as the leases stand now."""
+    times, policy = lab_times(screen)
+    at = when.at(now=times.now, zone=times.zone)
+    rows = records()
+    if at > times.now:
+        past = looking.as_leased(rows, at)
+        screen.note("that is still to come: shown are the leases as they stand now")
+    else:
+        past = looking.past_of(lambda: wiring.inventory(read_only=True), at)
+    cards = past_views(past, rows, looking.cards(wiring.engine()), at, mode=_modes(policy))
+    return Scene(cards=cards, times=times, moment=at, records=rows, policy=policy)
+
+
+def the_gpu(found: Scene, text: str) -> GpuView:
+    """The card that a text names.
+
+    Raises:
+        LxgpuError: `not_found`; `usage` when it names several.
+    """
+    uuid = find_gpu(text, {view.uuid: view.pci for view in found.cards.views})
+    view = next((view for view in found.cards.views if view.uuid == uuid), None)
+    if view is None:
+        raise LxgpuError(
+            "not_found",
+            f"there is no container and no card {text}",
+            fix="lxgpu ls --all lists the containers, lxgpu gpus the cards",
+        )
+    return view
+
+
+def instance(screen: Screen, name: str) -> Shown | None:
+    """One container of the inventory, with its state in LXD; None when the inventory has none of that name."""
+    rows = records()
+    row = rows.instance(name)
+    if row is None:
+        return None
+    found = looking.glance_at(wiring.engine(), rows, row.engine_name or name)
+    if found.trouble is not None:
+        screen.warn(f"{found.trouble.brief}; what is shown is what the inventory knows")
+    views = report.instance_views(rows, found.sightings, wiring.settings(), trashed=True)
+    view = next(view for view in views if view.name == name)
+    events = wiring.inventory(read_only=True).events(subject=name, limit=_EVENTS)
+    return Shown(view=view, row=row, records=rows, events=events, times=lab_times(screen)[0])
+
+
+def events_of(subject: str) -> list[Event]:
+    """The history of a container or a card, newest first; none where there is no inventory."""
+    return looking.events_about(lambda: wiring.inventory(read_only=True), subject, most=_EVENTS)
+
+
+def status(found: Scene) -> StatusView:
+    """The host as a whole."""
+    assert found.look is not None  # noqa: S101 -- a scene of now has one
+    settings, engine = wiring.settings(), wiring.engine()
+    sightings = found.look.seen.sightings if found.look.seen else None
+    return overview.status_view(
+        found.look,
+        found.cards,
+        report.instance_views(found.records, sightings, settings),
+        overview.pool_view(engine, settings.pool),
+        host=wiring.host_name(),
+        warn_percent=(found.policy or Policy()).rules.hosts.pool_warn_percent,
+    )
+
+
+def _modes(policy: Policy | None) -> Callable[[str], str | None]:
+    """How cards are divided, by the policy; not known without one."""
+    return (lambda uuid: policy.rules.card(uuid).mode.value) if policy else (lambda _: None)
+
+
+def _say(screen: Screen, look: Look) -> None:
+    if look.trouble is not None:
+        screen.warn(f"{look.trouble.brief}; what is shown is what the inventory knows")
+    if look.readings.error:
+        screen.warn(f"NVML does not answer, so what the cards do is not known: {look.readings.error}")
+
+
+def history(subject: str | None, *, since: datetime | None, most: int) -> list[Event]:
+    """The newest events, of everything or of one container or card (a card by whatever names it)."""
+    store = lambda: wiring.inventory(read_only=True)  # noqa: E731 -- handed on twice
+    if subject is None:
+        return looking.events_about(store, None, most=most, since=since)
+    rows = records()
+    cards = {card.uuid: card.pci for card in rows.cards}
+    uuid = None if rows.instance(subject) else find_gpu(subject, cards)
+    return looking.events_about(store, uuid or subject, most=most, since=since)
+
+
+def why(screen: Screen, subject: str) -> tuple[tuple[ReasonView, ...], Times]:
+    """What there is to say about a container, a name that once was one, or a card.
+
+    Raises:
+        LxgpuError: `not_found`: there is and was nothing of that name.
+    """
+    shown = instance(screen, subject)
+    if shown is not None:
+        return explain.about_instance(shown.records, shown.row, shown.view, shown.events), shown.times
+    gone = explain.about_absent(subject, events_of(subject))
+    if gone:
+        return gone, lab_times(screen)[0]
+    found = scene(screen)
+    view = the_gpu(found, subject)
+    note = found.cards.notes.get(view.uuid, "")
+    return explain.about_gpu(found.records, view, note, events_of(view.uuid)), found.times

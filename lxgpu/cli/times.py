@@ -1,0 +1,51 @@
+"""Times for people: in the lab's zone, or as what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from lxgpu.cli.render import Screen
+from lxgpu.errors import LxgpuError
+from lxgpu.instants import show_instant
+from lxgpu.units import short_duration
+
+if TYPE_CHECKING:
+    from lxgpu.model.quota import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The time at which a command looks, and the lab's zone."""
+
+    now: datetime
+    zone: tzinfo
+
+    def show(self, at: datetime) -> str:
+        """A point in time: `18:00`, `tomorrow 09:00`, `2027-05-01 09:00`."""
+        return show_instant(at, now=self.now, zone=self.zone)
+
+    def until(self, at: datetime) -> str:
+        """The end of a lease: `18:00 (3h59m)`, or that it is over."""
+        return f"{self.show(at)} ({left(at, now=self.now)})"
+
+
+def left(at: datetime, *, now: datetime | None = None) -> str:
+    """What is left until a point in time: `2d4h`, `over`."""
+    seconds = (at - (now or datetime.now(UTC))).total_seconds()
+    return short_duration(seconds) if seconds > 0 else "over"
+
+
+def lab_times(screen: Screen) -> tuple[Times, Policy | None]:
+    """Now in the lab's zone, and the policy in force; without one times are in UTC, which is said."""
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+
+    try:
+        policy = wiring.policy(screen.warn)
+    except LxgpuError as error:
+        if error.code != "bad_file":
+            raise
+        screen.warn(f"times are in UTC, since there is no policy that holds: {error.brief}")
+        return Times(now=datetime.now(UTC), zone=UTC), None
+    return Times(now=datetime.now(UTC), zone=policy.zone), policy

@@ -1,0 +1,192 @@
+"""`why`: what made a container or a card what it is, from the rows, what was seen, and the events; pure.
+
+Each line is one fact with its time, who did it and by which rule, the present state first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.instance import Instance
+from lxgpu.model.operation import Event
+from lxgpu.model.snapshot import Records
+from lxgpu.services.cardviews import FOREIGN, GpuView
+from lxgpu.services.views import InstanceView
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonView:
+    """One fact: a stable code, a sentence, when it came about, by whom, by which rule; None where nobody noted it."""
+
+    subject: str
+    code: str
+    text: str
+    at: datetime | None = None
+    actor: str | None = None
+    rule: str | None = None
+
+
+_STATES = {
+    "running": "it runs",
+    "stopped": "it is stopped",
+    "frozen": "it is frozen: its processes stand still",
+    "error": "LXD could not start or stop it; lxgpu restart puts it in order",
+    "creating": "it is being made",
+    "deleting": "it is being deleted",
+    "suspended": "it is suspended: no login, no cards, its data are kept",
+    "trashed": "it was deleted and is kept for a while",
+    "missing": "the inventory has it, but LXD does not: it was removed behind lxgpu's back",
+    "unreachable": "LXD does not answer, so whether it runs is not known",
+    "foreign": "lxgpu did not make it; lxgpu adopt takes it over",
+}
+
+
+def about_gpu(records: Records, view: GpuView, note: str, events: Sequence[Event]) -> tuple[ReasonView, ...]:
+    """Who holds a card, since when and by whose doing, or why nobody may have it; `events` newest first."""
+    mine = [event for event in events if concerns(event, view.uuid)]
+    rows = [row for row in records.assignments if row.slot.gpu == view.uuid and row.live]
+    found = [_holding(row, mine) for row in rows]
+    found += [
+        ReasonView(view.uuid, FOREIGN, f"{slot.holder} has it attached without lxgpu, so it is lent to nobody")
+        for slot in view.slots
+        if slot.state == FOREIGN
+    ]
+    found += _out_of_service(records, view, note, mine)
+    if not found:
+        found.append(_free(records, view, mine))
+    return tuple(found)
+
+
+def about_instance(
+    records: Records, row: Instance, view: InstanceView, events: Sequence[Event]
+) -> tuple[ReasonView, ...]:
+    """The state of a container, what it holds and by whose doing, what is under way, what was refused to it last."""
+    mine = [event for event in events if event.subject == row.name]
+    state = view.state or "unknown"
+    text = _STATES.get(state, "LXD says it is changing") + (f": {row.reason}" if row.reason else "")
+    found = [_fact(row.name, state, text, _last(mine, *_KINDS.get(state, ("created",))))]
+    if state == "stopped" and row.running:
+        found.append(ReasonView(row.name, "stopped_outside", "it should run: it stopped by itself or without lxgpu"))
+    found += [_holding(held, mine) for held in records.held_by(row.name)]
+    found += [
+        ReasonView(
+            row.name,
+            "under_way",
+            f"{one.kind} is under way, at step {one.step or '-'}" + (f": {one.error}" if one.error else ""),
+            at=one.created_at,
+            actor=one.actor,
+        )
+        for one in records.operations
+        if one.instance == row.name and one.live
+    ]
+    return (*found, *last_refusal(row.name, mine))
+
+
+def about_absent(name: str, events: Sequence[Event]) -> tuple[ReasonView, ...]:
+    """Why there is no container of a name: it was deleted, its making failed, or was refused; else nothing."""
+    mine = [event for event in events if event.subject == name]
+    ended = _last(mine, "deleted", "create_undone", "refused")
+    return (_told(name, ended),) if ended else ()
+
+
+def last_refusal(name: str, events: Iterable[Event]) -> tuple[ReasonView, ...]:
+    """The newest refusal, unless the container got something since."""
+    newest = next((event for event in events if event.kind in {"refused", "attached", "created"}), None)
+    return (_told(name, newest),) if newest is not None and newest.kind == "refused" else ()
+
+
+def concerns(event: Event, uuid: str) -> bool:
+    """Whether an event is about a card."""
+    slots = event.detail.get("slots")
+    named = [Slot.parse(str(slot)).gpu for slot in slots] if isinstance(slots, (list, tuple)) else []
+    return uuid in {event.subject, event.detail.get("gpu"), *named}
+
+
+_KINDS = {
+    "suspended": ("suspend",),
+    "stopped": ("stop",),
+    "running": ("restart", "start", "resume", "created"),
+    "trashed": ("deleted",),
+}
+
+
+def _holding(row: Assignment, events: Iterable[Event]) -> ReasonView:
+    until = f", until {row.until:%Y-%m-%d %H:%M} UTC" if row.until else ", without an end"
+    words = {
+        AssignmentState.ATTACHING: "gets it now",
+        AssignmentState.RELEASING: "gives it back: it is not proven free yet",
+        AssignmentState.QUARANTINED: "had it last; it could not be proven free, so nobody gets it",
+    }
+    text = words.get(row.state, f"holds it{until}")
+    kinds = ("quarantined",) if row.state is AssignmentState.QUARANTINED else ("attached",)
+    event = next((one for one in events if one.kind in kinds and concerns(one, row.slot.gpu)), None)
+    made = _fact(str(row.slot), row.state.value, f"{row.instance} {text}", event)
+    return made if event else ReasonView(made.subject, made.code, made.text, at=row.since or row.created_at)
+
+
+def _out_of_service(records: Records, view: GpuView, note: str, events: Iterable[Event]) -> list[ReasonView]:
+    found, card = [], records.card(view.uuid)
+    if card is not None and card.closed:
+        found.append(
+            ReasonView(
+                view.uuid,
+                "closed",
+                f"it was taken out of service: {card.closed}; lxgpu gpu open ends that",
+                at=card.closed_at,
+                actor=card.closed_by or None,
+            )
+        )
+    quarantined = next((one for one in events if one.kind == "quarantined"), None)
+    found += [
+        ReasonView(
+            view.uuid,
+            "quarantined",
+            f"it could not be proven free: {slot.quarantine}; lxgpu gpu open proves it again",
+            at=slot.quarantined_at,
+            actor=quarantined.actor if quarantined else None,
+            rule=(quarantined.rule or None) if quarantined else None,
+        )
+        for slot in records.slots
+        if slot.slot.gpu == view.uuid and slot.quarantine
+    ]
+    if view.health in {"missing", "sick"}:
+        found.append(ReasonView(view.uuid, view.health, note))
+    return found
+
+
+def _free(records: Records, view: GpuView, events: Iterable[Event]) -> ReasonView:
+    if any(slot.state is None for slot in view.slots):
+        return ReasonView(view.uuid, "unknown", "nobody holds it by the inventory, but LXD does not answer")
+    known = records.slot(Slot(view.uuid))
+    proof = f"; proven free at {known.proven_at:%Y-%m-%d %H:%M} UTC" if known is not None and known.proven_at else ""
+    last = next((one for one in events if one.kind == "released"), None)
+    if last is None:
+        return ReasonView(view.uuid, "free", f"nobody holds it{proof}")
+    return _fact(view.uuid, "free", f"nobody holds it: {last.subject} gave it back{proof}", last)
+
+
+def _told(name: str, event: Event) -> ReasonView:
+    """What an event of an end says by itself."""
+    why = event.detail.get("why")
+    more = "; ".join(map(str, why)) if isinstance(why, (list, tuple)) else str(why or "")
+    if event.kind == "refused":
+        asked = event.detail.get("message")
+        return _fact(name, "refused", "; ".join(filter(None, [str(asked or "refused"), more])), event)
+    if event.kind == "create_undone":
+        return _fact(name, event.kind, f"its making failed and was undone: {more or 'no reason was noted'}", event)
+    trash = event.detail.get("trash")
+    return _fact(name, event.kind, "it was deleted" + (f" and is kept as {trash}" if trash else ""), event)
+
+
+def _fact(subject: str, code: str, text: str, event: Event | None) -> ReasonView:
+    if event is None:
+        return ReasonView(subject, code, text)
+    return ReasonView(subject, code, text, at=event.at, actor=event.actor, rule=event.rule or None)
+
+
+def _last(events: Iterable[Event], *kinds: str) -> Event | None:
+    return next((event for event in events if event.kind in kinds), None)
