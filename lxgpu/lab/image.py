@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 APT = Path("/etc/apt")
 # The lines of debootstrap that say where it stands; it has one a package besides.
 PHASES = (
-    "I: Retrieving Packages", "I: Checking component", "I: Installing core", "I: Unpacking required", "I: Configuring required",
-    "I: Unpacking the base", "I: Configuring the base", "I: Base system installed",
+    "I: Retrieving Packages", "I: Checking component", "I: Installing core", "I: Unpacking required",
+    "I: Configuring required", "I: Unpacking the base", "I: Configuring the base", "I: Base system installed",
 )  # fmt: skip
 DEBIAN_MIRROR = re.compile(r"(?<![\w#+])(https?://\S+/debian/?)(?=\s|$)", re.MULTILINE)
 # The whole build hangs from one process that ends with us, and everything in its pid namespace with it.

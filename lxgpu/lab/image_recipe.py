@@ -19,7 +19,8 @@ MASKED = (
     "systemd-firstboot.service", "systemd-machine-id-commit.service", "sys-kernel-config.mount",
     "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "dev-hugepages.mount", "dev-mqueue.mount",
     "systemd-modules-load.service", "systemd-sysctl.service", "systemd-udevd.service", "systemd-udev-trigger.service",
-    "systemd-hwdb-update.service", "systemd-binfmt.service", "modprobe@.service",
+    "systemd-hwdb-update.service", "systemd-network-generator.service", "systemd-update-utmp.service",
+    "systemd-update-utmp-runlevel.service", "systemd-binfmt.service", "modprobe@.service",
 )  # fmt: skip
 ENABLED = ("systemd-networkd.service", "systemd-resolved.service", "ssh.service")
 
@@ -63,15 +64,23 @@ FILES: dict[str, str] = {
     "etc/systemd/system/ssh.service": SSH_UNIT,
     "etc/systemd/system/systemd-networkd.service.d/lxgpu.conf": NETWORKD_WORD,
     "etc/systemd/network/10-eth0.network": (
-        "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\nLLMNR=no\n\n"
+        "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n\n"
         "[DHCPv4]\nUseHostname=no\nClientIdentifier=mac\n"
     ),
+    # Without udev networkd waits for ever for "initialized" links, unless /sys looks read-only to it.
+    "etc/systemd/system/systemd-networkd.service.d/10-no-udev.conf": "[Service]\nReadOnlyPaths=/sys\n",
+    # Each container would answer for its name to everybody on the bridge.
+    "etc/systemd/resolved.conf.d/10-quiet.conf": "[Resolve]\nLLMNR=no\nMulticastDNS=no\n",
     "etc/ssh/sshd_config.d/10-lxgpu.conf": "UseDNS no\n",
     "etc/default/locale": "LANG=C.UTF-8\n",
     "etc/machine-id": "",
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
 }
-LINKS: dict[str, str] = {"etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf"}
+LINKS: dict[str, str] = {
+    "etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf",
+    # "System is booting up": sshd listens before the last unit has started, and people may come in then.
+    "etc/tmpfiles.d/systemd-nologin.conf": "/dev/null",
+}
 
 # What must differ between containers, and what apt can fetch again.
 REMOVED = (
