@@ -39,7 +39,7 @@ def one_wish(site: Site, name: str, options: Mapping[str, Any]) -> CreateRequest
             disk_bytes=options["disk_bytes"],
             processes=options["processes"],
         ),
-        keys=tuple((key.fingerprint, key.line) for key in given),
+        keys=tuple((key.fingerprint, key.text) for key in given),
         lease_s=options["lease_s"],
         expires_s=options["expires_s"],
     )
@@ -67,7 +67,7 @@ def wishes_from(site: Site, path: str, options: Mapping[str, Any]) -> list[Creat
                 profile=row.profile or base.profile,
                 image=row.image or base.image,
                 flags=base.flags,
-                keys=tuple((key.fingerprint, key.line) for key in row.keys) or base.keys,
+                keys=tuple((key.fingerprint, key.text) for key in row.keys) or base.keys,
                 lease_s=base.lease_s,
                 expires_s=row.expires_s or base.expires_s,
             )

@@ -57,7 +57,7 @@ def create(site: Site, request: CreateRequest) -> Instance:
     raise_if_refused(decision, f"create {request.name}", snapshot.policy)
     _check_pool(site, request)
     if not request.keys:
-        request = replace(request, keys=tuple((key.fingerprint, key.line) for key in keys_for(site, request.owner)))
+        request = replace(request, keys=tuple((key.fingerprint, key.text) for key in keys_for(site, request.owner)))
     ensure_template(site, find_image(site, request.image), site.profile(request.profile))
     ground = Ground(
         network=site.engine.network(site.settings.network.bridge),
