@@ -61,11 +61,13 @@ def check_values(values: object, model: type[BaseModel]) -> list[Finding]:
 
 
 def problems(document: Document, findings: Iterable[Finding]) -> list[Problem]:
-    """All mistakes of a document: the loader's, and these findings with their places."""
-    return [
-        *document.problems,
-        *(document.problem(found.steps, found.text, at_key=found.at_key) for found in findings),
-    ]
+    """All mistakes of a document: the loader's, and these findings with their places.
+
+    Where the loader found something already, a finding would only repeat it.
+    """
+    told = {problem.where for problem in document.problems}
+    placed = [document.problem(found.steps, found.text, at_key=found.at_key) for found in findings]
+    return [*document.problems, *(problem for problem in placed if problem.where not in told)]
 
 
 def _finding(model: type[BaseModel], item: ErrorDetails) -> Finding:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lxgpu import __version__
 from lxgpu.config.build import build_policy
@@ -19,7 +20,6 @@ from lxgpu.config.policy import no_unix_groups, read_policy
 from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Policy
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lxgpu.config.sense import UnixGroups
 
@@ -99,6 +99,7 @@ def _keep(kept: Path, *, plain: dict[str, Any], stamp: list[int] | None) -> str:
             file.write(text)
         aside.replace(kept)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
         return f"{kept}: {error.strerror or error}"
     return ""
