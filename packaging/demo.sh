@@ -42,11 +42,11 @@ key=$keys/alice
 [[ -e $key ]] || ssh-keygen -q -t ed25519 -N '' -C alice@demo -f "$key"
 
 run lxgpu create alice --gpus 1 --ssh-key "$key.pub" --if-not-exists
-lxgpu ssh-config alice --identity "$key" >"$keys/config"
+lxgpu ssh-config alice >"$keys/config"
 
 inside() { # run a command as alice, over SSH
   show "ssh alice '$1'"
-  ssh -F "$keys/config" -o BatchMode=yes -o ConnectTimeout=10 alice "$1"
+  ssh -F "$keys/config" -i "$key" -o BatchMode=yes -o ConnectTimeout=10 alice "$1"
 }
 inside 'id'
 inside 'ls -l /dev/nvidia[0-9]* /dev/dri/renderD* 2>/dev/null'
