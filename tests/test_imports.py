@@ -41,6 +41,7 @@ HOMES = {
     "requests": "lxgpu.drivers.",
     "pynvml": "lxgpu.drivers.",
     "paramiko": "lxgpu.drivers.",
+    "cryptography": "lxgpu.drivers.",
     "sqlite3": "lxgpu.inventory.",
     "jinja2": "lxgpu.",
     "pydantic": "lxgpu.config.",
@@ -51,10 +52,10 @@ HOMES = {
 }
 """Library → where alone it may be imported. A library that is not here is not a dependency."""
 
-SINGLE = {"pylxd", "pynvml", "paramiko", "jinja2"}
+SINGLE = {"pylxd", "pynvml", "paramiko", "cryptography", "jinja2"}
 """These have one module, so that there is one place to look at when they change."""
 
-LATE = {"pylxd", "requests", "pynvml", "paramiko", "jinja2", "rich"}
+LATE = {"pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich"}
 """These are imported inside functions only."""
 
 HEAVY = LATE | {"pydantic", "yaml", "sqlite3"}

@@ -29,13 +29,15 @@ _INFO_BYTES = 232
 _INFO_NAME_AT = 64
 
 
-def attach(directory: Path, denied: Iterable[tuple[int, int]]) -> None:
+def attach(directory: Path, denied: Iterable[tuple[int, int]], *, replace_nameless: bool = False) -> None:
     """Let nobody in the cgroup open the devices (major, minor); everything else is as it was before.
 
-    The new rule is in force before the old one goes, so there is no moment without any.
+    The new rule is in force before the old one goes, so there is no moment without any. With
+    `replace_nameless` a program without a name goes too: liblxc's own, made from `lxc.cgroup2.devices` lines.
     """
+    replaced = {NAME, b""} if replace_nameless else {NAME}
     with _opened(directory) as cgroup:
-        former = [number for number in _attached(cgroup) if _name(number) == NAME]
+        former = [number for number in _attached(cgroup) if _name(number) in replaced]
         numbers = sorted(set(denied))
         if numbers:
             program = _load(_instructions(numbers))
@@ -90,14 +92,14 @@ def _attached(cgroup: int) -> list[int]:
     return list(numbers[:count])
 
 
-def _name(number: int) -> bytes:
-    """The name of a program; empty when it has gone meanwhile."""
+def _name(number: int) -> bytes | None:
+    """The name of a program; None when it has gone meanwhile."""
     info = ctypes.create_string_buffer(_INFO_BYTES)
     try:
         with _program(number) as program:
             bpf(_INFO, struct.pack("<IIQ", program, _INFO_BYTES, ctypes.addressof(info)))
     except FileNotFoundError:
-        return b""
+        return None
     return info.raw[_INFO_NAME_AT : _INFO_NAME_AT + 16].rstrip(b"\0")
 
 

@@ -47,7 +47,8 @@ def set_rule(
         if name == DEVICES:
             _set_v1(top, denied, allowed)
         else:
-            device_bpf.attach(top, {(node.major, node.minor) for node in denied})
+            numbers = {(node.major, node.minor) for node in denied}
+            device_bpf.attach(top, numbers, replace_nameless=_unprivileged(init))
     except OSError as error:
         if not top.is_dir():
             raise no_cgroup(init) from error
@@ -70,6 +71,17 @@ def _set_v1(top: Path, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNod
             if below == top or _EVERYTHING in (below / "devices.list").read_text():
                 for words in lifted:
                     (below / "devices.allow").write_text(words)
+
+
+def _unprivileged(init: int) -> bool:
+    """Whether root inside is somebody else outside.
+
+    Only a privileged container has a device list by LXD, which on a pure version 2 host liblxc makes a program
+    of. An unprivileged one's program comes from the lines in `raw.lxc` that deny all cards until lxgpu's own
+    rule is set; that one is replaced, or no card could ever be lifted.
+    """
+    first = Path(f"/proc/{init}/uid_map").read_text().split()
+    return bool(first) and first[:2] != ["0", "0"]
 
 
 def _words(node: DeviceNode) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from lxgpu.drivers.cgroups import UNIFIED, Cgroups
+from lxgpu.drivers.cgroups import UNIFIED, Cgroups, no_cgroup
 from lxgpu.model.instance import Limits
 
 _NO_LIMIT_BYTES = 1 << 62
@@ -18,7 +18,12 @@ def read_limits(cgroups: Cgroups, init: int) -> Limits:
     """CPUs (count), memory (bytes) and processes of the instance's top cgroups; None where none is set.
 
     CPUs are always a number where CPU sets are in use, since they are always bounded by the host's own.
+
+    Raises:
+        LxgpuError: `unavailable`: the instance has no cgroup of its own.
     """
+    if all(cgroups.top(init, name) is None for name in ("cpuset", "memory", "pids", UNIFIED)):
+        raise no_cgroup(init)
     return Limits(
         cpu=_cpu(cgroups, init),
         memory_bytes=_number(cgroups, init, ("memory", "memory.limit_in_bytes"), (UNIFIED, "memory.max")),
