@@ -103,6 +103,7 @@ class Said:
         self.lines: list[str] = []
 
     def __call__(self, text: str) -> None:
+        """One line."""
         self.lines.append(text)
 
 
