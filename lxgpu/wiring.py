@@ -78,6 +78,18 @@ def probe(known: Mapping[str, str] | None = None) -> HostProbe:
     return LocalProbe(known=lambda: known or {})
 
 
+def warm() -> None:
+    """Import in the background what a change will need in a moment, while LXD is being asked what there is."""
+    import threading  # noqa: PLC0415
+
+    def load() -> None:
+        import jinja2  # noqa: F401, PLC0415
+        import paramiko  # noqa: F401, PLC0415
+        import pylxd  # noqa: F401, PLC0415
+
+    threading.Thread(target=load, daemon=True).start()
+
+
 def site(say: Progress, *, read_only: bool = False) -> Site:
     """Everything a use case works with, on this host."""
     from lxgpu.drivers.login import ParamikoLogin  # noqa: PLC0415

@@ -56,6 +56,7 @@ def create(
 
     if (name is None) == (batch is None):
         raise LxgpuError("usage", "give a NAME, or --from FILE", fix="lxgpu create --help")
+    wiring.warm()
     _check_host(host, [entry.name for entry in wiring.settings().hosts])
     with out.screen.steps(total=1 if name else None) as steps:
         site = wiring.site(steps.of(name or "batch"))

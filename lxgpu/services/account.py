@@ -11,19 +11,11 @@ LOGIN_S = 60.0
 REFUSALS_S = 15.0
 """A system that is still starting may turn people away (/run/nologin); a door that stays shut for so long is shut."""
 AGAIN_S = 0.1
-KEYS_FILE = "/etc/ssh/authorized_keys.d/{name}"
 
 
-def give_account(site: Site, wanted: Picture, *, check_key: str = "", keys_only: bool = False) -> None:
-    """Write account, keys and banner into a running container; `check_key` is one more key for one login.
-
-    With `keys_only` just the file of the keys is written.
-    """
-    name, keys = wanted.instance.name, [*wanted.keys, *([check_key] if check_key else [])]
-    if keys_only:
-        text = "".join(f"{key}\n" for key in keys).encode()
-        site.engine.push(name, KEYS_FILE.format(name=wanted.person.name), text, mode=0o644)
-        return
+def give_account(site: Site, wanted: Picture, *, check_key: str = "") -> None:
+    """Make account, keys and banner right in a running container; `check_key` is one more key, for one login."""
+    name = wanted.instance.name
     models = [gpu.model for gpu in wanted.gpus if gpu.uuid in {slot.gpu for slot in wanted.usable}]
     policy = site.policy()
     banner = site.texts.render("banner.txt.j2", instance=wanted.instance, gpus=models, contact=policy.contact)
@@ -31,7 +23,8 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", keys_only:
         "account.sh.j2",
         person=wanted.person,
         home=home_path(wanted.person.name),
-        keys=keys,
+        keys=wanted.keys,
+        check_key=check_key,
         zone=policy.timezone,
         environment=dict(wanted.profile.environment),
         banner=banner,
@@ -47,7 +40,10 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", keys_only:
 
 
 def login_works(site: Site, wanted: Picture, private_key: str) -> None:
-    """Log in as the person through the published port; error `login_failed` says where it ended."""
+    """Log in as the person through the published port, and take the key of this login away from inside.
+
+    Error `login_failed` says where the login ended.
+    """
     person, ends = wanted.person, site.clock.monotonic() + REFUSALS_S
     while True:
         try:
@@ -57,7 +53,7 @@ def login_works(site: Site, wanted: Picture, private_key: str) -> None:
                 user=person.name,
                 private_key=private_key,
                 timeout_s=LOGIN_S,
-                command="id -un",
+                command=f"id -un; sudo -n rm -f /run/lxgpu/{person.name}.keys",
             )
             break
         except LxgpuError:

@@ -16,7 +16,7 @@ from lxgpu.services.begin import decided, ensure_idle, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import known_instance
-from lxgpu.services.operations import Recipe, Step, Work, finish
+from lxgpu.services.operations import Recipe, Step, Work, carry_out
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import home_volume
 
@@ -197,7 +197,7 @@ def resume(site: Site, name: str) -> None:
         tx.put(replace(current, state=InstanceState.READY, running=True, reason=""), operation)
         return operation.id
 
-    finish(site, RESUME, decided(site, snapshot, write))
+    carry_out(site, RESUME, name, lambda: decided(site, snapshot, write))
 
 
 def _end(
@@ -231,7 +231,7 @@ def _end(
         tx.put(replace(current, state=state, running=False, reason=reason), operation)
         return operation.id
 
-    finish(site, recipe, decided(site, snapshot, write))
+    carry_out(site, recipe, name, lambda: decided(site, snapshot, write))
 
 
 def _row(now: Snapshot, name: str) -> Instance:

@@ -9,6 +9,8 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Power, Sighting
+from lxgpu.model.snapshot import Observation
+from lxgpu.policy.exclusivity import holdings
 from lxgpu.services import fence, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.fence import FenceState
@@ -58,8 +60,31 @@ def attach(work: Work) -> None:
 def verify(work: Work) -> None:
     """In a running container its cards' nodes are there and open, and no other card's are; else an error."""
     wanted, seen = picture(work.site, work.name, gpus=work.gpus()), sighting(work.site, work.name)
+    check_alone(work, wanted)
     if seen.power is Power.RUNNING:
         check_nodes(work, wanted, seen)
+
+
+def check_alone(work: Work, wanted: Picture) -> None:
+    """Error `attach_failed` when a card is also attached elsewhere: ETags guard one instance, not a card."""
+    mine = {slot.gpu for slot in wanted.usable}
+    if not mine:
+        return
+    sightings = work.site.engine.instances(with_state=False)
+    seen = Observation(host=work.site.host, boot_id="", at=work.site.clock.now(), gpus=wanted.gpus, sightings=sightings)
+    others = [
+        f"{holding.uuid} is attached to {holding.instance} too (project {holding.project}, device {holding.device})"
+        for holding in holdings(seen)
+        if holding.uuid in mine
+        and (holding.instance, holding.project) != (work.name, work.site.settings.hosts[0].project)
+    ]
+    if others:
+        raise LxgpuError(
+            "attach_failed",
+            f"cards of {work.name} are attached elsewhere at the same time",
+            why=others,
+            fix="take the device off there, or close the card: lxgpu gpu close GPU",
+        )
 
 
 def check_nodes(work: Work, wanted: Picture, seen: Sighting) -> None:

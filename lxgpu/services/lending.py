@@ -7,7 +7,6 @@ from dataclasses import replace
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.instance import Instance, InstanceState
-from lxgpu.model.operation import OperationState
 from lxgpu.model.plan import Plan
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
@@ -16,7 +15,7 @@ from lxgpu.ports import Tx
 from lxgpu.services import giving, observe, slots, taking
 from lxgpu.services.begin import decided, ensure_idle, new_operation
 from lxgpu.services.identity import ensure_identity, mirror_promises
-from lxgpu.services.operations import Recipe, Step, Work, finish
+from lxgpu.services.operations import Recipe, Step, Work, carry_out
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
 
@@ -69,11 +68,8 @@ def attach(site: Site, name: str, *, number: int, more: bool, request: GpuReques
         tx.put(operation)
         return operation.id
 
-    identifier = decided(site, snapshot, write)
-    if identifier is None:
-        site.say(f"{name} holds {number} GPUs already")
-        return
-    finish(site, ATTACH, identifier)
+    if carry_out(site, ATTACH, name, lambda: decided(site, snapshot, write)) is None:
+        site.say(f"it holds {number} GPUs already")
 
 
 def plan_release(
@@ -100,12 +96,10 @@ def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] 
             site, tx, now, name, slots_taken=[str(slot) for slot in decision.slots], outcome="given back"
         )
 
-    identifier = decided(site, snapshot, write)
-    if identifier is None:
-        site.say(f"{name} holds no GPU")
+    if carry_out(site, RELEASE, name, lambda: decided(site, snapshot, write)) is None:
+        site.say("it holds no GPU")
         return
-    done = finish(site, RELEASE, identifier)
-    _tell_quarantine(site, name, done.state)
+    _tell_quarantine(site, name)
 
 
 def open_release(site: Site, tx: Tx, now: Snapshot, name: str, *, slots_taken: list[str], outcome: str) -> str:
@@ -162,8 +156,7 @@ def _counted(snapshot: Snapshot, request: GpuRequest, *, number: int, more: bool
     return replace(request, more=number if more else max(0, number - held))
 
 
-def _tell_quarantine(site: Site, name: str, state: OperationState) -> None:
-    del state
+def _tell_quarantine(site: Site, name: str) -> None:
     records = site.inventory.read()
     stuck = [row.slot for row in records.held_by(name) if row.state is AssignmentState.QUARANTINED]
     if not stuck:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,13 @@ def volume(work: Work) -> None:
 
 
 def make(work: Work) -> None:
+    """Home volume and container side by side, since each of them waits for the disk."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for part in [pool.submit(volume, work), pool.submit(copy, work)]:
+            part.result()
+
+
+def copy(work: Work) -> None:
     """The container, as a copy of its image's template, stopped and without any card."""
     site = work.site
     if _made(work) is not None:
@@ -79,9 +87,8 @@ def account(work: Work) -> None:
     """Account, keys, banner; then a login as the person through the published port."""
     wanted = picture(work.site, work.name, gpus=work.gpus())
     private, public = work.site.login.new_key("lxgpu check")
-    give_account(work.site, wanted, check_key=f"restrict {public}")
+    give_account(work.site, wanted, check_key=public)
     login_works(work.site, wanted, private)
-    give_account(work.site, wanted, keys_only=True)
 
 
 def verify(work: Work) -> None:
@@ -141,8 +148,7 @@ def forget(work: Work) -> None:
 CREATE = Recipe(
     kind="create",
     steps=(
-        Step("volume", "home volume", volume),
-        Step("make", "container", make),
+        Step("make", "container and home volume", make),
         Step("fence", "", giving.prove),
         Step("configure", "limits, network, cards", configure),
         Step("start", "starting", start),

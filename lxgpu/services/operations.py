@@ -7,7 +7,8 @@ instead of sleeping: the lock is let go, and whoever comes after the time takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -119,37 +120,56 @@ class Recipe:
     undo: tuple[Step, ...] = ()
 
 
-def finish(site: Site, recipe: Recipe, identifier: str) -> Operation:
-    """Take an operation to its end, waiting where its steps wait.
+def carry_out(site: Site, recipe: Recipe, name: str, begin: Callable[[], str | None]) -> Operation | None:
+    """Begin an operation on an instance and take it to its end, under the instance's lock from the start.
+
+    `begin` writes the operation and gives its id, or None when there is nothing to do. With the lock held before
+    anything is written, no other command can take a fresh operation for an abandoned one.
 
     Raises the error that made it fail, after it was undone; `conflict` when another process works on the instance.
     """
+    with _locked(site, name):
+        identifier = begin()
+        if identifier is None:
+            return None
+        operation = _advance(site, recipe, identifier)
+    return finish(site, recipe, identifier) if operation.live else operation
+
+
+def finish(site: Site, recipe: Recipe, identifier: str) -> Operation:
+    """Take an operation that was begun earlier to its end, waiting where its steps wait."""
     while True:
-        operation = advance(site, recipe, identifier)
+        operation = _known(site, identifier)
+        with _locked(site, operation.instance):
+            operation = _advance(site, recipe, identifier)
         if not operation.live:
             return operation
         site.clock.sleep(POLL_S)
 
 
-def advance(site: Site, recipe: Recipe, identifier: str) -> Operation:
-    """Take the steps that can be taken now. The operation given back lives on if it waits."""
-    operation = _known(site, identifier)
-    with site.locks.hold(operation.instance, wait_s=LOCK_WAIT_S) as held:
+@contextmanager
+def _locked(site: Site, name: str) -> Iterator[None]:
+    with site.locks.hold(name, wait_s=LOCK_WAIT_S) as held:
         if not held:
             raise LxgpuError(
                 "conflict",
-                f"another lxgpu is at work on {operation.instance}",
-                why=f"{operation.kind} ({identifier}) has not let go for {LOCK_WAIT_S:.0f} s",
+                f"another lxgpu is at work on {name}",
+                why=f"it has not let go for {LOCK_WAIT_S:.0f} s",
                 fix="wait for it to end; `lxgpu history` shows what it does",
             )
-        operation = _known(site, identifier)
-        if not operation.live:
-            return operation
-        work = Work(site=site, operation=operation)
-        if operation.state is OperationState.OPEN:
-            return _forward(work, recipe)
-        _back(work, recipe)
-        return work.operation
+        yield
+
+
+def _advance(site: Site, recipe: Recipe, identifier: str) -> Operation:
+    """Take the steps that can be taken now, under the lock. The operation given back lives on if it waits."""
+    operation = _known(site, identifier)
+    if not operation.live:
+        return operation
+    work = Work(site=site, operation=operation)
+    if operation.state is OperationState.OPEN:
+        return _forward(work, recipe)
+    _back(work, recipe)
+    return work.operation
 
 
 def _forward(work: Work, recipe: Recipe) -> Operation:

@@ -13,7 +13,7 @@ from lxgpu.services.begin import decided, ensure_idle, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.lending import ready_instance
-from lxgpu.services.operations import Recipe, Step, Work, finish
+from lxgpu.services.operations import Recipe, Step, Work, carry_out
 from lxgpu.services.site import Site
 
 
@@ -75,4 +75,4 @@ def _run(site: Site, name: str, recipe: Recipe, *, running: bool, force: bool = 
         tx.event(recipe.kind, name)
         return operation.id
 
-    finish(site, recipe, decided(site, snapshot, write))
+    carry_out(site, recipe, name, lambda: decided(site, snapshot, write))

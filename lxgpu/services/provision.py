@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from lxgpu.drivers import devices
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person
 from lxgpu.model.plan import Plan
 from lxgpu.model.request import CreateRequest
 from lxgpu.model.snapshot import Observation, Snapshot
-from lxgpu.drivers import devices
 from lxgpu.policy import allocate
 from lxgpu.policy.decide import decide_create
 from lxgpu.ports import Network, Tx
@@ -22,7 +22,7 @@ from lxgpu.services.images import ensure_template, find_image
 from lxgpu.services.keyring import keys_for
 from lxgpu.services.limits import check_disk
 from lxgpu.services.making import CREATE
-from lxgpu.services.operations import finish
+from lxgpu.services.operations import carry_out
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
 
@@ -64,8 +64,12 @@ def create(site: Site, request: CreateRequest) -> Instance:
         listening=site.probe.listening_ports(),
         uid=site.host_uid(request.owner),
     )
-    identifier = decided(site, snapshot, lambda tx, now: _write(site, tx, now, request, ground))
-    finish(site, CREATE, identifier)
+    carry_out(
+        site,
+        CREATE,
+        request.name,
+        lambda: decided(site, snapshot, lambda tx, now: _write(site, tx, now, request, ground)),
+    )
     row = site.inventory.read().instance(request.name)
     if row is None:
         raise LxgpuError("conflict", f"{request.name} was deleted while it was being made", fix="repeat the command")

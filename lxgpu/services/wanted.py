@@ -27,6 +27,7 @@ KEY_INSTANCE = "user.lxgpu.instance"
 KEY_PERSON = "user.lxgpu.person"
 KEY_OPERATION = "user.lxgpu.operation"
 GPU_PREFIX = "gpu-"
+DATA_PREFIX = "data-"
 _USABLE = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
@@ -79,9 +80,6 @@ def base(picture: Picture, *, operation: str) -> Change:
     wanted: dict[str, Mapping[str, str] | None] = {
         "root": devices.root_device(pool=settings.pool, size_bytes=instance.limits.disk_bytes),
         "eth0": devices.nic_device(bridge=settings.network.bridge, address=instance.address, hwaddr=instance.hwaddr),
-        "home": devices.home_device(
-            pool=settings.pool, volume=home_volume(picture.person.name), path=home_path(picture.person.name)
-        ),
     }
     return Change(config=config, devices=wanted)
 
@@ -98,7 +96,27 @@ def full(picture: Picture, seen: Sighting, *, attached: Iterable[Slot], operatio
         KEY_INSTANCE: instance_text(picture.instance),
         KEY_PERSON: person_text(picture.person, picture.keys),
     }
-    return Change(config=config, devices={**start.devices, **cards(picture, seen, attached), **ssh(picture)})
+    home = devices.home_device(
+        pool=picture.settings.pool, volume=home_volume(picture.person.name), path=home_path(picture.person.name)
+    )
+    wanted: dict[str, Mapping[str, str] | None] = {
+        **picture.profile.devices,
+        **start.devices,
+        "home": home,
+        **folders(picture, seen),
+        **cards(picture, seen, attached),
+        **ssh(picture),
+    }
+    return Change(config=config, devices=wanted)
+
+
+def folders(picture: Picture, seen: Sighting) -> dict[str, Mapping[str, str] | None]:
+    """Shared data by group and the profile's folders; what is shared no longer is taken away."""
+    present = [name for name in seen.devices if name.startswith(DATA_PREFIX)]
+    result: dict[str, Mapping[str, str] | None] = dict.fromkeys(present)
+    for shared in (*picture.profile.folders, *picture.data):
+        result[f"{DATA_PREFIX}{shared.name}"] = devices.mount_device(shared.path, shared.at, readonly=shared.read_only)
+    return result
 
 
 def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[str, Mapping[str, str] | None]:
