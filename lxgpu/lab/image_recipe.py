@@ -53,22 +53,19 @@ WantedBy=multi-user.target
 Alias=sshd.service
 """  # noqa: E501 -- a unit's command stands on one line
 
-# networkd waits for udev's word on each interface, and there is no udevd in here (it costs boot time and can do
-# nothing in a container): the word is given beforehand.
-NETWORKD_WORD = """\
-[Service]
-ExecStartPre=+/bin/sh -c 'mkdir -p /run/udev/data; for f in /sys/class/net/*/ifindex; do read n <$$f; echo I:1 >/run/udev/data/n$$n; done'
-"""  # noqa: E501 -- a unit's command stands on one line
+# What people do not wait for starts when sshd and the network are there, so that a login has the processor to itself.
+LATER = "[Unit]\nAfter=ssh.service systemd-networkd.service\n"
 
 FILES: dict[str, str] = {
     "etc/systemd/system/ssh.service": SSH_UNIT,
-    "etc/systemd/system/systemd-networkd.service.d/lxgpu.conf": NETWORKD_WORD,
     "etc/systemd/network/10-eth0.network": (
         "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n\n"
         "[DHCPv4]\nUseHostname=no\nClientIdentifier=mac\n"
     ),
-    # Without udev networkd waits for ever for "initialized" links, unless /sys looks read-only to it.
+    # There is no udevd in here, and networkd waits for its word on each link for ever, unless /sys looks read-only.
     "etc/systemd/system/systemd-networkd.service.d/10-no-udev.conf": "[Service]\nReadOnlyPaths=/sys\n",
+    "etc/systemd/system/systemd-resolved.service.d/10-later.conf": LATER,
+    "etc/systemd/system/systemd-logind.service.d/10-later.conf": LATER,
     # Each container would answer for its name to everybody on the bridge.
     "etc/systemd/resolved.conf.d/10-quiet.conf": "[Resolve]\nLLMNR=no\nMulticastDNS=no\n",
     "etc/ssh/sshd_config.d/10-lxgpu.conf": "UseDNS no\n",
