@@ -83,10 +83,7 @@ def parse_class(source: Source, *, now: datetime, zone: tzinfo) -> tuple[ClassRo
     """
     problems: list[Problem] = []
     rows: list[ClassRow] = []
-    try:
-        lines = list(_rows(source))
-    except csv.Error as error:
-        raise source.error([Problem(f"this is no CSV: {error}", where=source.name)]) from error
+    lines = list(_rows(source))
     if not lines:
         raise source.error(
             [source.problem(Mark(1, 1), f"the header is missing, such as {','.join(COLUMNS[:3])}", path="")]
@@ -118,10 +115,13 @@ def _rows(source: Source) -> Iterator[tuple[int, list[str]]]:
     delimiter = ";" if head.count(";") > head.count(",") else ","
     reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
     begin = 1
-    for fields in reader:
-        if any(field.strip() for field in fields):
-            yield begin, fields
-        begin = reader.line_num + 1
+    try:
+        for fields in reader:
+            if any(field.strip() for field in fields):
+                yield begin, fields
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise source.error([source.problem(Mark(begin, 1), f"the row is no CSV: {error}", path="")]) from error
 
 
 def _header_problems(source: Source, header: list[str]) -> list[Problem]:
