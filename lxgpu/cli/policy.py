@@ -73,7 +73,7 @@ def check(out: Output, file: Path | None, gpus: int | None) -> None:
     }
     out.item("policies", summary, CHECK_COLUMNS)
     if cards is None:
-        out.screen.note("guarantees were not held against the cards, since none are known; give --gpus N")
+        out.screen.note("no card is known yet, so guarantees were not summed; give --gpus N")
     out.screen.note(f"{path} is right")
 
 
