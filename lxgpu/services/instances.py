@@ -88,6 +88,16 @@ def put(site: Site, name: str, build: Build, *, read: Callable[[Site, str], Sigh
     )
 
 
+def insist(do: Callable[[], None]) -> None:
+    """Do an idempotent thing, and once more when it is not known whether it was done: the second call finds out."""
+    try:
+        do()
+    except LxgpuError as error:
+        if error.code not in _DOUBTFUL:
+            raise
+        do()
+
+
 def true_of(seen: Sighting, change: Change) -> bool:
     """Whether nothing is left to write."""
     config = all(seen.config.get(key) == value for key, value in change.config.items())

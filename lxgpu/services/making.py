@@ -26,7 +26,7 @@ def volume(work: Work) -> None:
     name = home_volume(row.owner)
     if "volume_new" not in work.operation.args:
         work.note(volume_new=name not in site.engine.volumes(site.settings.pool))
-    site.engine.ensure_volume(site.settings.pool, name, size_bytes=row.limits.disk_bytes)
+    instances.insist(lambda: site.engine.ensure_volume(site.settings.pool, name, size_bytes=row.limits.disk_bytes))
 
 
 def make(work: Work) -> None:

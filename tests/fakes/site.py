@@ -38,6 +38,7 @@ from lxgpu.units import parse_size
 
 LISTEN = "198.51.100.7"
 _KEYS = re.compile(r"<<'KEYS'\n(.*?)\nKEYS\n", re.DOTALL)
+_CHECK = re.compile(r"printf '%s\\n' '(.*?)' >\"/run/lxgpu/")
 _NAME = re.compile(r"^name=(\S+) uid=", re.MULTILINE)
 
 
@@ -139,7 +140,7 @@ class LoginOfSite(FakeLogin):
         ran = super().check(
             host=host, port=port, user=user, private_key=private_key, timeout_s=timeout_s, command=command
         )
-        known = command in self.answers or command != "id -un"
+        known = command in self.answers or not command.startswith("id -un")
         return ran if known else Ran(0, f"{user}\n")
 
 
@@ -207,7 +208,8 @@ def _script(engine: FakeEngine, text: str) -> Ran:
     if keys and person:
         instance = engine.machines["default", engine.ran[-1][0]]
         path = f"/etc/ssh/authorized_keys.d/{person[1]}"
-        instance.files[path] = File(f"{keys[1]}\n".encode(), 0o644, 0, 0)
+        check = _CHECK.search(text)
+        instance.files[path] = File(f"{keys[1]}\n{check[1] if check else ''}\n".encode(), 0o644, 0, 0)
     return Ran(0, "")
 
 
