@@ -59,6 +59,15 @@ def take(name: str, *, consoles: int, preferred: tuple[int, ...] = (), subnet: s
     return claims
 
 
+def claimed(console: int) -> bool:
+    """Whether some lab holds the console at this moment."""
+    probe = Claims(consoles=(), subnet="", sockets=[])
+    try:
+        return not _claim(probe, f"console/{console}")
+    finally:
+        probe.close()
+
+
 def _claim(claims: Claims, what: str) -> bool:
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from lxgpu.errors import LxgpuError
 from lxgpu.lab.programs import run
 
 if TYPE_CHECKING:
@@ -37,17 +38,26 @@ def exists(lab: Lab, collection: str, name: str) -> bool:
     return f"/1.0/{collection}/{quote(name)}" in (query(lab, f"/1.0/{collection}") or ())
 
 
+def _make(lab: Lab, collection: str, body: dict[str, Any]) -> None:
+    """Make an object; an interrupted `up` may have asked for it already, so what counts is whether it is there."""
+    try:
+        query(lab, f"/1.0/{collection}", method="POST", body=body)
+    except LxgpuError:
+        if not exists(lab, collection, body["name"]):
+            raise
+
+
 def set_up(lab: Lab, *, image: Callable[[], Path], progress: Callable[[str], None]) -> None:
     """Make what is missing of pool, bridge, profile and image."""
     if not exists(lab, "storage-pools", POOL):
         progress(f"pool {POOL}: btrfs on a sparse file of {POOL_SIZE}")
         pool = {"name": POOL, "driver": "btrfs", "config": {"size": POOL_SIZE}}
-        query(lab, "/1.0/storage-pools", method="POST", body=pool)
+        _make(lab, "storage-pools", pool)
     if not exists(lab, "networks", lab.bridge):
         progress(f"bridge {lab.bridge}: {lab.subnet}")
         config = {"ipv4.address": f"{lab.address}/24", "ipv4.nat": "true", "ipv6.address": "none"}
         network = {"name": lab.bridge, "type": "bridge", "config": config}
-        query(lab, "/1.0/networks", method="POST", body=network)
+        _make(lab, "networks", network)
     devices = {
         "root": {"type": "disk", "path": "/", "pool": POOL},
         "eth0": {"type": "nic", "network": lab.bridge, "name": "eth0"},

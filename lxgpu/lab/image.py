@@ -85,19 +85,21 @@ def _debootstrap(target: Path, progress: Callable[[str], None]) -> None:
 
 def host_mirror() -> str | None:
     """The Debian mirror that this machine's apt uses, or None: then debootstrap takes its own default."""
-    for text in _apt_sources():
-        found = DEBIAN_MIRROR.search(text)
-        if found:
-            return found[1].rstrip("/")
-    return None
+    return next((mirror for text in _apt_sources() if (mirror := find_mirror(text))), None)
+
+
+def find_mirror(text: str) -> str | None:
+    """The first Debian archive in the text of a sources file, comments aside; None for Ubuntu's, say."""
+    lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    found = DEBIAN_MIRROR.search(lines)
+    return found[1].rstrip("/") if found else None
 
 
 def _apt_sources() -> Iterator[str]:
     folder = APT / "sources.list.d"
     for path in (*sorted(folder.glob("*.sources")), APT / "sources.list", *sorted(folder.glob("*.list"))):
         if path.is_file():
-            lines = path.read_text(errors="replace").splitlines()
-            yield "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+            yield path.read_text(errors="replace")
 
 
 def _proxies() -> dict[str, str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PREFIX, HALF = "base-", ".build-"
+KEPT_S = 30 * 24 * 3600
 METADATA = """\
 architecture: {architecture}
 creation_date: {created}
@@ -40,6 +41,7 @@ def ensure_image(progress: Callable[[str], None]) -> Path:
     """The base image as a tar that LXD can import; built when there is none of the present recipe yet."""
     image = cached_image()
     if image.exists():
+        os.utime(image)
         return image
     with _locked(progress):
         if not image.exists():
@@ -59,6 +61,7 @@ def purge_cache() -> None:
 def _build(image: Path, progress: Callable[[str], None]) -> None:
     progress("image: building the base image, once for all labs (about a minute)")
     _remove_halves()
+    _remove_old()
     work = Path(tempfile.mkdtemp(prefix=HALF, dir=image.parent))
     try:
         root = work / "rootfs"
@@ -79,6 +82,13 @@ def _build(image: Path, progress: Callable[[str], None]) -> None:
 def _remove_halves() -> None:
     for folder in cache_dir().glob(f"{HALF}*"):
         shutil.rmtree(folder)
+
+
+def _remove_old() -> None:
+    """Images of other recipes go when nobody has built or wanted one for a month."""
+    for path in cache_dir().glob(f"{PREFIX}*"):
+        if time.time() - path.stat().st_mtime > KEPT_S:
+            path.unlink()
 
 
 @contextmanager

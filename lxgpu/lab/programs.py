@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lxgpu.errors import LxgpuError
@@ -34,6 +35,7 @@ NEEDED: dict[str, str] = {
 }
 NEEDED_FOR_IMAGE: dict[str, str] = {"debootstrap": "debootstrap", "tar": "tar"}
 HEADERS = {"/usr/include/stdio.h": "libc6-dev"}
+CONSOLES = Path("/dev/tty0")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -56,8 +58,15 @@ def check_programs(*, for_image: bool) -> None:
     """
     if os.geteuid() != 0:
         raise LxgpuError("not_allowed", "the lab needs root", why="it makes mounts and devices", fix="run it with sudo")
+    if not CONSOLES.exists():
+        raise LxgpuError(
+            "unavailable",
+            "this kernel has no text consoles",
+            why="the pretend cards take spare ones for their nodes",
+            fix="run the lab on a machine or in a virtual machine with Debian's or Ubuntu's kernel",
+        )
     packages = missing_packages(NEEDED | (NEEDED_FOR_IMAGE if for_image else {}))
-    packages += [package for header, package in HEADERS.items() if not os.path.exists(header)]  # noqa: PTH110 -- plain strings
+    packages += [package for header, package in HEADERS.items() if not Path(header).exists()]
     if packages:
         raise LxgpuError(
             "unavailable",

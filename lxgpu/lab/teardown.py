@@ -95,12 +95,17 @@ def _left_over(lab: Lab | None, directory: Path) -> list[str]:
         left += [f"mount {mount}" for mount in remains.mounts_below(directory)]
         if lab:
             left += [f"link {lab.bridge}"] if Path("/sys/class/net", lab.bridge).exists() else []
-            left += [f"console {n} (/dev/vcs{n})" for n in lab.consoles if (claims.ALLOCATED / f"vcs{n}").exists()]
+            left += [f"console {n} (/dev/vcs{n})" for n in _allocated(lab)]
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.1)
         if lab:
             _free_consoles(lab.consoles)
+
+
+def _allocated(lab: Lab) -> list[int]:
+    """The consoles that the kernel keeps for this lab; one that went to another lab meanwhile is that lab's."""
+    return [n for n in lab.consoles if (claims.ALLOCATED / f"vcs{n}").exists() and not claims.claimed(n)]
 
 
 def _remove_files(directory: Path) -> None:
