@@ -8,7 +8,6 @@ same everywhere. A bare number is refused: `4` could be hours as well as minutes
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
 from lxgpu.errors import LxgpuError
 
@@ -27,7 +26,7 @@ _DURATION = re.compile(
 _DURATION_UNITS = (WEEK, DAY, HOUR, MINUTE, 1)
 _DURATION_HELP = "a duration is a number and its unit, largest unit first: 30s, 90m, 4h, 2d, 1d12h, 2w"
 
-_SIZE = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,12})?)([A-Za-z]{1,5})")
+_SIZE = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,12}))?([A-Za-z]{1,5})")
 _BINARY = {"KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4, "PiB": 1024**5, "EiB": 1024**6}
 _DECIMAL = {"kB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4, "PB": 1000**5, "EB": 1000**6}
 _SIZE_UNITS = {"B": 1, **_BINARY, **_DECIMAL}
@@ -93,15 +92,17 @@ def parse_size(text: str) -> int:
         LxgpuError: `bad_size`, saying what is accepted; also when the size is no whole number of bytes.
     """
     match = _SIZE.fullmatch(text)
-    unit = _SIZE_UNITS.get(match[2]) if match else None
+    unit = _SIZE_UNITS.get(match[3]) if match else None
     if match is None or unit is None:
         raise LxgpuError("bad_size", f"{text!r} is no size", why=_SIZE_HELP, fix=_size_hint(text))
-    exact = Fraction(match[1]) * unit
-    if exact.denominator != 1:
+    parts = match[2] or ""
+    scale: int = 10 ** len(parts)
+    size, rest = divmod(int(match[1] + parts) * unit, scale)
+    if rest:
         raise LxgpuError("bad_size", f"{text!r} is no whole number of bytes", why=_SIZE_HELP)
-    if exact > LARGEST_BYTES:
+    if size > LARGEST_BYTES:
         raise LxgpuError("bad_size", f"{text!r} is too large", why="the largest size is below 8EiB")
-    return int(exact)
+    return size
 
 
 def _size_hint(text: str) -> str:
