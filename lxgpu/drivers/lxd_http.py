@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from lxgpu.drivers.lxd_errors import not_sent, outcome_unknown
 from lxgpu.drivers.lxd_socket import find_socket
-from lxgpu.drivers.lxd_wire import Answer, Deadline, ask
+from lxgpu.drivers.lxd_wire import Answer, Deadline, ask, knock
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class LxdSession:
         )
         from requests.exceptions import RequestException  # noqa: PLC0415 - as above
 
+        knock(self.socket_path, what)
         node = self._connected(deadline, what).api
         for part in filter(None, path.split("/")):
             node = node[quote(part, safe="")]
@@ -98,6 +99,7 @@ class LxdSession:
             url = f"http+unix://{quote(where, safe='')}"
             session = get_session_for_url(url)
             session.trust_env = False  # HTTP_PROXY means nothing on a unix socket and breaks it
+            session.headers["Connection"] = "close"  # a kept one dies with the daemon: not sent looks unknown
             try:
                 self.requests += 1
                 self._client = Client(endpoint=url, session=session, timeout=deadline.left)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from lxgpu.drivers.lxd_errors import no_answer, not_sent
 
 Json = dict[str, object]
+_KNOCK_S = 5.0
 
 
 class Deadline:
@@ -65,6 +66,22 @@ class Answer:
     def error(self) -> str:
         """The server's words when it refused."""
         return str(self.json.get("error") or "") or self.body.decode(errors="replace")[:200]
+
+
+def knock(where: str, what: str) -> None:
+    """Connects and hangs up: tells exactly why a server cannot be reached, before anything is sent.
+
+    (pylxd wraps that in four other exceptions, and leaks the socket.)
+
+    Raises:
+        LxgpuError: `unavailable`.
+    """
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.settimeout(_KNOCK_S)
+        try:
+            wire.connect(where)
+        except OSError as error:
+            raise not_sent(where, error, what) from None
 
 
 def ask(method: str, target: str, *, where: str, deadline: Deadline, what: str) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ class Bench:
     network: str
     image: str
     gpus: tuple[Gpu, ...]
-    real: bool
+    socket: str = ""
     prefix: str = "ct"
     made: list[str] = field(default_factory=list)
 
@@ -69,7 +70,7 @@ def _fake() -> Iterator[Bench]:
     ]
     engine = FakeEngine(cards)
     image = engine.images()[0].fingerprint
-    yield Bench(engine, "default", engine.net.name, image, engine.gpus(), real=False)
+    yield Bench(engine, "default", engine.net.name, image, engine.gpus())
 
 
 @pytest.fixture(scope="session")
@@ -82,18 +83,34 @@ def contract_lab() -> Iterator[Lab]:
     down(LAB)
 
 
+@pytest.fixture
+def real_bench(contract_lab: Lab) -> Iterator[Bench]:
+    """The driver on the lab's LXD."""
+    engine = LxdEngine(str(contract_lab.socket))
+    base = next(image.fingerprint for image in engine.images() if "base" in image.aliases)
+    found = Bench(engine, "default", contract_lab.bridge, base, engine.gpus(), socket=str(contract_lab.socket))
+    yield found
+    found.clean()
+
+
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.lab)])
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """The engine under test."""
     if request.param == "fake":
         yield from _fake()
-        return
-    lab: Lab = request.getfixturevalue("contract_lab")
-    engine = LxdEngine(str(lab.socket))
-    base = next(image.fingerprint for image in engine.images() if "base" in image.aliases)
-    found = Bench(engine, "default", lab.bridge, base, engine.gpus(), real=True)
-    yield found
-    found.clean()
+    else:
+        yield request.getfixturevalue("real_bench")
+
+
+@pytest.fixture
+def restart_daemon(contract_lab: Lab) -> Callable[[], None]:
+    """Kills the lab's LXD without warning and starts it again; containers live on."""
+
+    def restart() -> None:
+        os.kill(int((contract_lab.paths.run / "lxd.pid").read_text()), signal.SIGKILL)
+        up(LabSpec(name=LAB, gpus=2))
+
+    return restart
 
 
 @pytest.fixture

@@ -318,8 +318,9 @@ def test_snapshots_bring_everything_back_but_the_identity(bench, engine, refused
 def test_a_new_root_under_the_old_identity(bench, engine, refused):
     """Only the file system is new: name, uuid, keys and devices stay."""
     change = Change(config={"user.a": "1"}, devices={"g": gpu_device(bench.gpus[0])})
-    name = bench.make(change=change)
+    name = bench.make(change=change, running=True)
     engine.push(name, "/root/f", b"old", mode=0o600)
+    engine.stop(name, timeout_s=20, force=True)
     before = engine.instance(name)
     engine.rebuild_root(name, source=f"image:{bench.image}")
     after = engine.instance(name)
