@@ -122,7 +122,8 @@ def profile(name: str) -> Profile:
     """A profile, with the resource limits that this host can give."""
     from lxgpu.drivers.ulimits import within_reach  # noqa: PLC0415
 
-    found = load_profile(name, settings().profiles)
+    chosen = settings()
+    found = load_profile(name, chosen.profiles, kept=chosen.state_dir / "profiles" / f"{name}.json")
     return replace(found, config=within_reach(found.config))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lxgpu.config.kept import keep, read_kept, stamp
 from lxgpu.config.shipped import shipped
 from lxgpu.errors import LxgpuError
 from lxgpu.model.names import check_name, name_fault
@@ -37,23 +38,45 @@ def list_profiles(own: Path | None, *, base: Path | None = None) -> dict[str, Pa
     return dict(sorted(found.items()))
 
 
-def load_profile(name: str, own: Path | None, *, base: Path | None = None) -> Profile:
+def load_profile(name: str, own: Path | None, *, base: Path | None = None, kept: Path | None = None) -> Profile:
     """Reads a profile and all that it extends.
+
+    Args:
+        name: which one.
+        own: the site's folder; it may be missing.
+        base: the shipped folder; the one that came with lxgpu if left out.
+        kept: where the outcome is kept, to be read in place of the files while all of them are the same.
 
     Raises:
         LxgpuError: `not_found`: there is none of that name; `bad_name`; `bad_file`: it, or one that it extends, has
             mistakes, with all of them in `problems`.
     """
     check_name(name)
-    path = _find(name, _folders(own, base))
+    folders = _folders(own, base)
+    path = _find(name, folders)
     if path is None:
         known = ", ".join(list_profiles(own, base=base)) or "none"
         raise LxgpuError("not_found", f"there is no profile {name}", why=f"profiles: {known}")
-    chain = _chain(path, _folders(own, base))
+    last = read_kept(kept) if kept else None
+    if last is not None and _same(last["stamps"], folders):
+        return _build(name, last["plain"], source=path)
+    before = {one: [stamp(folder / f"{one}{_SUFFIX}") for folder in folders] for one in list_profiles(own, base=base)}
+    chain = _chain(path, folders)
     merged: dict[str, Any] = {}
-    for plain in reversed(chain):
+    for _, plain in reversed(chain):
         merged = _merge(merged, plain)
+    if kept:
+        # Only time is lost when it cannot be kept.
+        keep(kept, plain=merged, stamps={one: before[one] for one, _ in chain})
     return _build(name, merged, source=path)
+
+
+def _same(stamps: Mapping[str, list[list[int] | None]], folders: list[Path]) -> bool:
+    """Whether every file that counted is as it was, and none that would come before it is there now."""
+    return all(
+        None not in known and known == [stamp(folder / f"{name}{_SUFFIX}") for folder in folders]
+        for name, known in stamps.items()
+    )
 
 
 def _folders(own: Path | None, base: Path | None) -> list[Path]:
@@ -68,13 +91,13 @@ def _find(name: str, folders: list[Path], *, beyond: Path | None = None) -> Path
     return next((path for path in paths if path.is_file()), None)
 
 
-def _chain(path: Path, folders: list[Path]) -> list[Mapping[str, Any]]:
-    """The plain values of a file and of all that it extends, the file first."""
-    chain: list[Mapping[str, Any]] = []
+def _chain(path: Path, folders: list[Path]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The names and plain values of a file and of all that it extends, the file first."""
+    chain: list[tuple[str, Mapping[str, Any]]] = []
     seen = {path}
     while True:
         document, plain = _read(path)
-        chain.append(plain)
+        chain.append((path.stem, plain))
         parent = plain.get("extends")
         if parent is None:
             return chain

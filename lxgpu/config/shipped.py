@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +14,8 @@ def shipped(what: Literal["profiles", "templates"]) -> Path:
     Raises:
         LxgpuError: `internal`: the package is not whole.
     """
+    from importlib.resources import files  # noqa: PLC0415 -- 15 ms, and most commands need no shipped file
+
     package = Path(str(files("lxgpu")))
     installed, checkout = package / what, package.parent / what
     if installed.is_dir():

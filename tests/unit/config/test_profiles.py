@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -180,3 +181,41 @@ def test_the_schema_takes_the_shipped_profiles():
     jsonschema.Draft202012Validator.check_schema(schema)
     for path in list_profiles(None).values():
         jsonschema.validate(load_yaml(path).value, schema)
+
+
+def _aged(*paths: Path) -> None:
+    """Make files look old enough for their stamps to be trusted."""
+    for path in paths:
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+
+
+def test_what_is_kept_stands_for_unchanged_files_and_for_no_others(tmp_path):
+    """Read from what was kept (its text proves it), until a file of the chain changes or a new one comes before it."""
+    folder, base, kept = tmp_path / "own", tmp_path / "base", tmp_path / "kept.json"
+    folder.mkdir()
+    base.mkdir()
+    _site(base, base="description: shipped\npackages: [one]\n", top="description: top\nextends: base\n")
+    _aged(base / "base.yaml", base / "top.yaml")
+
+    def packages() -> tuple[str, ...]:
+        return load_profile("top", folder, base=base, kept=kept).packages
+
+    assert packages() == ("one",)
+    assert load_profile("top", folder, base=base, kept=kept) == load_profile("top", folder, base=base)
+    kept.write_text(kept.read_text(encoding="utf-8").replace('"one"', '"kept"'), encoding="utf-8")
+    assert packages() == ("kept",)
+    _site(base, base="description: shipped\npackages: [two]\n")
+    assert packages() == ("two",)
+    _aged(base / "base.yaml")
+    assert packages() == ("two",)
+    _site(folder, base="description: ours\nextends: base\npackages: [three]\n")
+    assert packages() == ("two", "three")
+    (folder / "base.yaml").write_text("description: ours\npackages: 3\n", encoding="utf-8")
+    with pytest.raises(LxgpuError):
+        packages()
+
+
+def test_a_profile_that_cannot_be_kept_is_read_all_the_same(tmp_path):
+    """Keeping saves time and decides nothing."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert load_profile("base", None, kept=tmp_path / "file" / "x.json").description
