@@ -15,11 +15,11 @@ from lxgpu.model.instance import Instance
 from lxgpu.model.operation import Event
 from lxgpu.model.quota import Policy
 from lxgpu.model.snapshot import Records
+from lxgpu.policy.resolve import find_gpu
 from lxgpu.services import explain, looking, overview, report
 from lxgpu.services.cards import Cards, card_views, past_views
 from lxgpu.services.cardviews import GpuView
 from lxgpu.services.explain import ReasonView
-from lxgpu.services.finding import find_gpu
 from lxgpu.services.looking import Look
 from lxgpu.services.overview import StatusView
 from lxgpu.services.views import InstanceView

@@ -11,6 +11,7 @@ from lxgpu.model.plan import Plan
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.decide import decide_attach, decide_release
+from lxgpu.policy.resolve import resolve_gpus
 from lxgpu.ports import Tx
 from lxgpu.services import giving, observe, slots, taking
 from lxgpu.services.begin import decided, ensure_idle, new_operation
@@ -40,17 +41,21 @@ RELEASE = Recipe(kind="release", steps=taking.RELEASE_STEPS)
 def plan_attach(
     site: Site, name: str, *, number: int, more: bool, request: GpuRequest
 ) -> tuple[Snapshot, Plan, GpuRequest]:
-    """What an attach would do; `number` is a total, or that many more. Nothing is written."""
+    """What an attach would do; `number` is a total, or that many more. Nothing is written.
+
+    Cards named in the request may be named as `resolve_gpu` takes them; the request given back has their UUIDs.
+    """
     row = ready_instance(site, name)
     snapshot = observe.snapshot(site, readings=True)
-    request = _counted(snapshot, replace(request, owner=row.owner), number=number, more=more)
+    uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, request.uuids)
+    request = _counted(snapshot, replace(request, owner=row.owner, uuids=uuids), number=number, more=more)
     return snapshot, decide_attach(snapshot, request), request
 
 
 def attach(site: Site, name: str, *, number: int, more: bool, request: GpuRequest, lease_s: int | None) -> None:
     """Give a container more cards, as an open lease; displaces nobody."""
     ensure_identity(site)
-    snapshot, _, _ = plan_attach(site, name, number=number, more=more, request=request)
+    snapshot, _, request = plan_attach(site, name, number=number, more=more, request=request)
 
     def write(tx: Tx, now: Snapshot) -> str | None:
         ensure_idle(now, name)
@@ -75,9 +80,10 @@ def attach(site: Site, name: str, *, number: int, more: bool, request: GpuReques
 def plan_release(
     site: Site, name: str, *, count: int | None, uuids: tuple[str, ...], busy: bool
 ) -> tuple[Snapshot, Plan]:
-    """What a release would do; nothing is written."""
+    """What a release would do; nothing is written. `uuids` are as `resolve_gpu` takes them."""
     known_instance(site, name)
     snapshot = observe.snapshot(site, readings=True)
+    uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, uuids)
     return snapshot, decide_release(snapshot, name, count=count, uuids=uuids, busy=busy)
 
 
@@ -85,6 +91,7 @@ def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] 
     """Take cards back from a container, which lives on: rule, TERM, detach, KILL, fence."""
     ensure_identity(site)
     snapshot, _ = plan_release(site, name, count=count, uuids=uuids, busy=busy)
+    uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, uuids)
 
     def write(tx: Tx, now: Snapshot) -> str | None:
         ensure_idle(now, name)

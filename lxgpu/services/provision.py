@@ -14,6 +14,7 @@ from lxgpu.model.request import CreateRequest
 from lxgpu.model.snapshot import Observation, Snapshot
 from lxgpu.policy import allocate
 from lxgpu.policy.decide import decide_create
+from lxgpu.policy.resolve import resolve_gpus
 from lxgpu.ports import Network, Tx
 from lxgpu.services import observe, slots
 from lxgpu.services.begin import decided, ensure_idle, new_operation
@@ -39,11 +40,13 @@ class Ground:
 
 
 def plan(site: Site, request: CreateRequest) -> tuple[Snapshot, CreateRequest, Plan]:
-    """The decision on a request, with its image found and its lease set; nothing is written."""
+    """The decision on a request, with its image and its cards found; nothing is written."""
     image = find_image(site, request.image)
     request = replace(request, image=image.fingerprint)
     site.profile(request.profile)
     snapshot = observe.snapshot(site, people=[request.owner], readings=request.gpus.more > 0)
+    uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, request.gpus.uuids)
+    request = replace(request, gpus=replace(request.gpus, uuids=uuids, more=len(uuids) or request.gpus.more))
     return snapshot, request, decide_create(snapshot, request)
 
 
