@@ -64,8 +64,9 @@ class PlainInstance:
     def join(self, pid: int, *, below: str = "") -> None:
         """Put a process into the instance, or into a cgroup below its top."""
         for place in self._places:
-            if below:
-                _make_cgroup(place / below)
+            for upper in reversed([place / below, *(place / below).parents]):
+                if upper.is_relative_to(place):
+                    _make_cgroup(upper)
             (place / below / "cgroup.procs").write_text(str(pid))
 
     def start(self, way: str, node: DeviceNode | None = None, *, below: str = "") -> Process:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from lxgpu.drivers.attribution import Owner, owner_of
 from lxgpu.drivers.cgroups import Cgroups
@@ -27,14 +28,15 @@ from lxgpu.model.gpu import DeviceNode, GpuProcess, Reading, Readings
 from lxgpu.model.instance import Limits
 from lxgpu.ports import Holders, Process
 
-_LOOK_S = 5.0
+Value = TypeVar("Value")
 
 
 class LocalProbe:
     """`ports.HostProbe` for this very host.
 
     `device_rule` is the setting of that name (`auto`, `v1`, `bpf`, `off`). `known` gives the cards remembered,
-    UUID by PCI address, so that one that no longer tells its UUID can be named.
+    UUID by PCI address, so that one that no longer tells its UUID can be named. `look_s` is how long looking
+    into a container may take.
     """
 
     def __init__(
@@ -42,10 +44,12 @@ class LocalProbe:
         *,
         known: Callable[[], Mapping[str, str]] = dict,
         device_rule: str = "auto",
+        look_s: float = 5.0,
         nvml: Nvml | None = None,
         cgroups: Cgroups | None = None,
     ) -> None:
         self._device_rule = device_rule
+        self._look_s = look_s
         self._nvml = nvml or Nvml(known=known)
         self._cgroups = cgroups or Cgroups()
         self._patience = Patience()
@@ -70,12 +74,7 @@ class LocalProbe:
     def nodes_inside(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
         """Which of the nodes exist under the instance's /dev, by device number."""
         wanted = list(nodes)
-        try:
-            return self._patience.run(("nodes", init), lambda: find_nodes(init, wanted), timeout_s=_LOOK_S)
-        except TooLateError as error:
-            raise _cannot_look(init, f"it did not answer within {_LOOK_S:g} s") from error
-        except OSError as error:
-            raise _cannot_look(init, error.strerror or str(error)) from error
+        return self._look("nodes", init, lambda: find_nodes(init, wanted))
 
     def openable(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
         """Which of the nodes a process of the instance may open (asked from within its cgroups)."""
@@ -90,9 +89,9 @@ class LocalProbe:
         wanted, findings = list(nodes), Findings()
         key = ("holders", init)
         try:
-            self._patience.run(key, lambda: scan(lambda: self._pids(init), wanted, findings), timeout_s=_LOOK_S)
+            self._patience.run(key, lambda: scan(lambda: self._pids(init), wanted, findings), timeout_s=self._look_s)
         except TooLateError:
-            findings.doubts.append(f"process {findings.at} did not let itself be looked into within {_LOOK_S:g} s")
+            findings.doubts.append(f"process {findings.at} did not let itself be looked into within {self._look_s:g} s")
         self._add_computing(init, uuid, findings)
         return findings.holders()
 
@@ -106,10 +105,14 @@ class LocalProbe:
 
     def tell(self, init: int, text: str) -> tuple[int, int]:
         """Write to every terminal of the instance without ever blocking: (delivered, missed)."""
+        return self._look("tell", init, lambda: tell_terminals(init, text))
+
+    def _look(self, what: str, init: int, work: Callable[[], Value]) -> Value:
+        """Look into a container's files within the deadline."""
         try:
-            return self._patience.run(("tell", init), lambda: tell_terminals(init, text), timeout_s=_LOOK_S)
+            return self._patience.run((what, init), work, timeout_s=self._look_s)
         except TooLateError as error:
-            raise _cannot_look(init, f"it did not answer within {_LOOK_S:g} s") from error
+            raise _cannot_look(init, f"it did not answer within {self._look_s:g} s") from error
         except OSError as error:
             raise _cannot_look(init, error.strerror or str(error)) from error
 

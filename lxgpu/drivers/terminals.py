@@ -13,8 +13,8 @@ from lxgpu.drivers.rooted import below_root
 from lxgpu.drivers.syscalls import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, RESOLVE_NO_XDEV, openat2
 
 PTS_MAJORS = range(136, 144)
-_LONGEST = 2000
-"""Characters: a terminal takes 4096 bytes at once, and a warning is a few lines."""
+_LONGEST = 1000
+"""Characters (4 bytes each at most): a terminal takes 4096 bytes at once, and a warning is a few lines."""
 
 
 def plain_text(text: str) -> str:

@@ -1,0 +1,86 @@
+"""A small SSH server for tests: takes some keys, runs nothing, answers as told."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Collection
+
+import paramiko
+
+
+class Door(paramiko.ServerInterface):
+    """Listens on a port of its own until it is closed.
+
+    `lines` are the public keys it takes. `ways` are the ways of login it offers. A command is answered
+    with its own words and the status 0, `fail` with 3, `hang` never.
+    """
+
+    def __init__(self, lines: Collection[str], *, ways: str = "publickey") -> None:
+        self.lines = list(lines)
+        self.ways = ways
+        self.host_key = paramiko.ECDSAKey.generate()
+        self.tried: list[str] = []
+        self._sessions: list[paramiko.Transport] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End all sessions."""
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self._thread.join(2)
+        for session in self._sessions:
+            session.close()
+
+    def host_line(self) -> str:
+        """Its own public line."""
+        return f"{self.host_key.get_name()} {self.host_key.get_base64()}"
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            session = paramiko.Transport(connection)
+            session.daemon = True
+            session.add_server_key(self.host_key)
+            session.start_server(server=self, event=threading.Event())
+            self._sessions.append(session)
+
+    # ---- paramiko asks
+
+    def get_allowed_auths(self, username: str) -> str:
+        """The ways of login."""
+        del username
+        return self.ways
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        """Whether the key is on the list."""
+        self.tried.append(f"{username} {key.get_base64()}")
+        known = {line.split()[1] for line in self.lines}
+        return paramiko.AUTH_SUCCESSFUL if key.get_base64() in known else paramiko.AUTH_FAILED
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        """Sessions are allowed."""
+        del kind, chanid
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        """Answer a command, in a thread, since the request is to be confirmed first."""
+        threading.Thread(target=self._answer, args=(channel, command.decode()), daemon=True).start()
+        return True
+
+    @staticmethod
+    def _answer(channel: paramiko.Channel, command: str) -> None:
+        if command == "hang":
+            return
+        time.sleep(0.03)  # until paramiko has confirmed the request, as OpenSSH does before anything else
+        channel.sendall(f"{command}\n".encode())
+        channel.sendall_stderr(b"warned\n")
+        channel.send_exit_status(3 if command == "fail" else 0)
+        channel.close()
