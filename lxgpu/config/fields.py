@@ -60,9 +60,12 @@ def optional(
     gt: float | None = None,
     le: float | None = None,
     min_length: int | None = None,
+    alias: str | None = None,
 ) -> Any:  # noqa: ANN401 -- what pydantic's own Field returns
     """A value that may be left out, but not be given without a value; None as the default is no default at all."""
-    return Field(default=default, description=description or None, ge=ge, gt=gt, le=le, min_length=min_length)
+    return Field(
+        default=default, description=description or None, ge=ge, gt=gt, le=le, min_length=min_length, alias=alias
+    )
 
 
 def subject(text: str) -> None:

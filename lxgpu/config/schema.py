@@ -55,7 +55,7 @@ class ClassEntry(Strict):
 class TermsEntry(Strict):
     """One level of a quota; what it does not say comes from the level below."""
 
-    class_: Name = Field(default="", alias="class", description="The class used when none is asked for.")
+    class_: Name = optional("The class used when none is asked for.", alias="class")
     guaranteed: Cards = optional("Cards that nobody may take away for fairness.")
     limit: Cards = optional("The most cards held at a time.")
     weight: float = optional("The share when many wait.", gt=0, le=1000)

@@ -225,3 +225,13 @@ def test_any_mapping_is_a_policy_or_a_list_of_mistakes(value):
         policy = build_policy(document.value)
         now = datetime(2027, 1, 1, tzinfo=UTC)
         assert policy.entitlement("alice", policy.groups_of("alice", ("v",)), now).limit >= 0
+
+
+def test_the_document_names_every_value():
+    """docs/policy.md has a word on each name that the file may have."""
+    document = (EXAMPLE.parents[1] / "docs" / "policy.md").read_text(encoding="utf-8")
+    schema = policy_schema()
+    models = [schema, *schema["$defs"].values()]
+    names = {name for model in models for name in model.get("properties", {})}
+    assert len(names) > 50
+    assert [name for name in sorted(names) if f"`{name}`" not in document and f"{name}:" not in document] == []
