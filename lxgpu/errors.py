@@ -139,6 +139,9 @@ CATALOGUE: dict[str, Entry] = {
         Exit.NOT_FOUND,
         "The inventory knows the container, LXD does not: somebody removed it without lxgpu. Its home may be left.",
     ),
+    "nothing_to_rebuild": Entry(
+        Exit.NOT_FOUND, "The LXD server carries no inventory: lxgpu has never been used with it."
+    ),
     "not_allowed": Entry(Exit.NOT_ALLOWED, "Only an admin named in the policy, or root, may do this."),
     "not_ours": Entry(
         Exit.NOT_ALLOWED,

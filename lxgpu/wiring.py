@@ -11,15 +11,21 @@ import pwd
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lxgpu.config.profiles import Profile, load_profile
 from lxgpu.config.settings import Settings, load_settings
 from lxgpu.config.shipped import shipped
+from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Policy
 from lxgpu.ports import Engine, HostProbe, Inventory, Progress
 from lxgpu.services.site import Site
+
+if TYPE_CHECKING:
+    from lxgpu.inventory.transfer import Contents
 
 INVENTORY = "inventory.db"
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the settings' word for "find out"
@@ -64,6 +70,71 @@ def inventory(*, read_only: bool = False) -> Inventory:
     return open_readonly(path) if read_only else open_inventory(path)
 
 
+def check_database() -> None:
+    """Error `inventory_damaged` when the file itself is not sound."""
+    from lxgpu.inventory.store import open_inventory  # noqa: PLC0415
+
+    with open_inventory(settings().state_dir / INVENTORY) as opened:
+        opened.check()
+
+
+def export_text(*, events: int) -> str:
+    """The inventory as YAML."""
+    from lxgpu.inventory.transfer import export_yaml  # noqa: PLC0415
+
+    return export_yaml(inventory(), events=events)
+
+
+def parse_inventory(text: str, *, name: str) -> Contents:
+    """An exported inventory, checked whole; error `bad_file` with every mistake."""
+    from lxgpu.inventory.transfer import import_yaml  # noqa: PLC0415
+
+    return import_yaml(text, name=name)
+
+
+def replace_inventory(site: Site, contents: Contents) -> None:
+    """Put an exported inventory's rows in the place of those there are."""
+    from lxgpu.inventory.transfer import replace_rows  # noqa: PLC0415
+
+    with site.write() as tx:
+        replace_rows(tx, contents.records)
+        if contents.records.identity is not None:
+            tx.identify(contents.records.identity)
+        tx.event("imported", site.host, detail={"instances": len(contents.records.instances)})
+
+
+def backup(target: Path) -> None:
+    """A copy of the whole inventory."""
+    from lxgpu.inventory.store import open_inventory  # noqa: PLC0415
+
+    with open_inventory(settings().state_dir / INVENTORY) as opened:
+        opened.backup(target)
+
+
+def keep_aside() -> Path:
+    """A copy of the present inventory beside it, named by the time, before it is replaced."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    target = settings().state_dir / f"{INVENTORY}.replaced-{stamp}"
+    backup(target)
+    return target
+
+
+def restore(source: Path) -> Path | None:
+    """Put a backup in the inventory's place; gives where the old one is kept."""
+    from lxgpu.inventory.restoring import restore_inventory  # noqa: PLC0415
+
+    return restore_inventory(settings().state_dir / INVENTORY, source, now=datetime.now(UTC))
+
+
+def write_private(target: Path, text: str) -> None:
+    """Write a file that only its owner reads."""
+    try:
+        with os.fdopen(os.open(target, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise LxgpuError("usage", f"{target} cannot be written: {error.strerror}") from error
+
+
 def engine() -> Engine:
     """The host's LXD or Incus."""
     from lxgpu.drivers.engine import LxdEngine  # noqa: PLC0415
@@ -85,7 +156,7 @@ def warm() -> None:
     def load() -> None:
         import jinja2  # noqa: F401, PLC0415
         import paramiko  # noqa: F401, PLC0415
-        import pylxd  # noqa: F401, PLC0415
+        import pylxd  # type: ignore[import-untyped]  # noqa: F401, PLC0415 - it ships no types
 
     threading.Thread(target=load, daemon=True).start()
 

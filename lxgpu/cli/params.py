@@ -91,6 +91,10 @@ def _name(text: str) -> str:
     return check_name(text)
 
 
+def _known_name(text: str) -> str:
+    return text if text.startswith("trash-") and _name(text.removeprefix("trash-")) else _name(text)
+
+
 def _person(text: str) -> str:
     from lxgpu.model.names import check_person  # noqa: PLC0415
 
@@ -129,7 +133,7 @@ NAME = Checked("name", _name)
 """A name by the rule, for something new."""
 PERSON = Checked("person", _person)
 """A person's name: a name, and a Linux account's."""
-INSTANCE = InstanceName("name", _name)
+INSTANCE = InstanceName("name", _known_name)
 """The name of an existing container."""
 GPUS = Checked("n", _gpu_count)
 """`2` or `+1` → `GpuCount`."""

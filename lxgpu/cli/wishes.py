@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lxgpu.cli.render import Output
 from lxgpu.config.keys import PublicKey, parse_keys
@@ -13,6 +15,9 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Terms
 from lxgpu.model.request import CreateRequest, GpuRequest
 from lxgpu.services.site import Site
+
+if TYPE_CHECKING:
+    from lxgpu.config.classfile import ClassRow
 
 
 def one_wish(site: Site, name: str, options: Mapping[str, Any]) -> CreateRequest:
@@ -39,40 +44,43 @@ def one_wish(site: Site, name: str, options: Mapping[str, Any]) -> CreateRequest
             disk_bytes=options["disk_bytes"],
             processes=options["processes"],
         ),
-        keys=tuple((key.fingerprint, key.text) for key in given),
+        keys=_pairs(given),
         lease_s=options["lease_s"],
-        expires_s=options["expires_s"],
+        expires=site.clock.now() + timedelta(seconds=options["expires_s"]) if options["expires_s"] else None,
     )
 
 
 def wishes_from(site: Site, path: str, options: Mapping[str, Any]) -> list[CreateRequest]:
     """The requests of `create --from FILE`; flags hold for every row that does not say otherwise."""
-    from lxgpu.config.classfile import read_classfile  # noqa: PLC0415
+    from lxgpu.config.classfile import load_class  # noqa: PLC0415
 
     if options["key_files"] or options["cards"] or options["owner"]:
         raise LxgpuError("usage", "--ssh-key, --gpu and --owner are for one container", fix="put them into the file")
-    requests = []
-    for row in read_classfile(Path(path)):
-        base = one_wish(site, row.name, {**options, "owner": row.owner})
-        gpus = base.gpus
-        requests.append(
-            CreateRequest(
-                gpus=GpuRequest(
-                    instance=row.name,
-                    owner=row.owner,
-                    more=gpus.more if row.gpus is None else row.gpus,
-                    model=gpus.model,
-                    class_name=row.class_name or gpus.class_name,
-                ),
-                profile=row.profile or base.profile,
-                image=row.image or base.image,
-                flags=base.flags,
-                keys=tuple((key.fingerprint, key.text) for key in row.keys) or base.keys,
-                lease_s=base.lease_s,
-                expires_s=row.expires_s or base.expires_s,
-            )
-        )
-    return requests
+    rows = load_class(Path(path), now=site.clock.now(), zone=site.policy().zone)
+    return [_row_wish(site, row, options) for row in rows]
+
+
+def _row_wish(site: Site, row: ClassRow, options: Mapping[str, Any]) -> CreateRequest:
+    base = one_wish(site, row.name, {**options, "owner": row.owner})
+    gpus = replace(
+        base.gpus,
+        more=row.gpus or base.gpus.more,
+        model=row.model or base.gpus.model,
+        class_name=row.class_name or base.gpus.class_name,
+    )
+    return replace(
+        base,
+        gpus=gpus,
+        profile=row.profile or base.profile,
+        image=row.image or base.image,
+        flags=row.terms.over(base.flags),
+        keys=_pairs(row.keys) or base.keys,
+        expires=row.expires or base.expires,
+    )
+
+
+def _pairs(keys: Sequence[PublicKey]) -> tuple[tuple[str, str], ...]:
+    return tuple((key.fingerprint, key.text) for key in keys)
 
 
 def show_created(out: Output, site: Site, names: Sequence[str]) -> None:

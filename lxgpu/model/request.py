@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from lxgpu.model.quota import NOTHING, Terms
 
@@ -27,7 +28,8 @@ class GpuRequest:
 class CreateRequest:
     """A new container: who, what it is made from, its limits' flags, its cards and keys.
 
-    `keys` are whole authorized_keys lines with their fingerprints. `lease_s` bounds the cards' lease.
+    `keys` are whole authorized_keys lines with their fingerprints. `lease_s` bounds the cards' lease, `expires` is when the
+    container is suspended.
     """
 
     gpus: GpuRequest
@@ -36,7 +38,7 @@ class CreateRequest:
     flags: Terms = NOTHING
     keys: tuple[tuple[str, str], ...] = field(default_factory=tuple)
     lease_s: int | None = None
-    expires_s: int | None = None
+    expires: datetime | None = None
 
     @property
     def name(self) -> str:

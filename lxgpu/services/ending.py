@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
@@ -18,7 +19,7 @@ from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import known_instance
 from lxgpu.services.operations import Recipe, Step, Work, carry_out
 from lxgpu.services.site import Site
-from lxgpu.services.wanted import home_volume
+from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, home_volume, instance_text
 
 STOP_S = 30.0
 TRASH = "trash-"
@@ -56,12 +57,18 @@ def to_trash(work: Work) -> None:
     if work.flag("purge"):
         site.engine.delete(work.name)
         return
-    instances.put(site, work.name, lambda _: Change(devices={"home": None}))
+    trashed = _trashed(work.instance(), work.operation.created_at)
+    marks = {KEY_INSTANCE: instance_text(trashed), KEY_HOLDS: "[]"}
+    instances.put(site, work.name, lambda _: Change(config=marks, devices={"home": None}))
     if not work.text("trash_name"):
         taken = {sighting.name for sighting in site.engine.instances(with_state=False)}
         names = (f"{TRASH}{work.name}" + (f"-{number}" if number > 1 else "") for number in range(1, 1000))
         work.note(trash_name=next(name for name in names if name not in taken))
     site.engine.rename(work.name, work.text("trash_name"))
+
+
+def _trashed(row: Instance, now: datetime) -> Instance:
+    return replace(row, state=InstanceState.TRASHED, deleted_at=now, running=False, address="", hwaddr="")
 
 
 def purge_home(work: Work) -> None:
@@ -80,10 +87,7 @@ def forget(work: Work) -> None:
             return
         tx.drop(row)
         if trash:
-            state = InstanceState.TRASHED
-            tx.put(
-                replace(row, name=trash, state=state, deleted_at=site.clock.now(), running=False, address="", hwaddr="")
-            )
+            tx.put(replace(_trashed(row, work.operation.created_at), name=trash))
         for key in tx.records.keys:
             if key.person == row.owner:
                 tx.drop(key)
@@ -102,6 +106,22 @@ DELETE = Recipe(
         Step("forget", "", forget),
     ),
 )
+
+
+def empty_trash(work: Work) -> None:
+    """A container that lies in the trash goes for good; the home volume is not its any more."""
+    site, seen = work.site, work.site.engine.instance(work.name)
+    if seen is not None:
+        instances.check_ours(site, seen)
+        site.engine.delete(work.name)
+    with site.write() as tx:
+        row = tx.records.instance(work.name)
+        if row is not None:
+            tx.drop(row)
+            tx.event("purged", work.name)
+
+
+EMPTY = Recipe(kind="empty", steps=(Step("empty", "removing it for good", empty_trash),))
 
 
 def settle(work: Work) -> None:
@@ -173,8 +193,28 @@ def _suspended(row: Instance) -> None:
 def delete(site: Site, name: str, *, purge: bool) -> None:
     """Delete a container: its cards are proven free, it goes to the trash (or away), the home stays (or goes)."""
     ensure_identity(site)
-    known_instance(site, name)
+    if known_instance(site, name).state is InstanceState.TRASHED:
+        _empty(site, name, purge=purge)
+        return
     _end(site, name, kind="delete", recipe=DELETE, state=InstanceState.DELETING, args={"purge": purge})
+
+
+def _empty(site: Site, name: str, *, purge: bool) -> None:
+    if not purge:
+        raise LxgpuError(
+            "not_ready",
+            f"{name} lies in the trash already",
+            fix=f"lxgpu delete {name} --purge removes it for good; lxgpu adopt {name} brings it back",
+        )
+    snapshot = observe.snapshot(site)
+
+    def write(tx: Tx, now: Snapshot) -> str:
+        ensure_idle(now, name)
+        operation = new_operation(site, kind="empty", instance=name)
+        tx.put(operation)
+        return operation.id
+
+    carry_out(site, EMPTY, name, lambda: decided(site, snapshot, write))
 
 
 def suspend(site: Site, name: str, *, reason: str) -> None:

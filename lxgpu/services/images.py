@@ -16,9 +16,8 @@ from lxgpu.model.instance import Power
 from lxgpu.ports import Change, Image
 from lxgpu.services import instances
 from lxgpu.services.site import Site
-from lxgpu.services.wanted import KEY_UUID
+from lxgpu.services.wanted import KEY_TEMPLATE, KEY_UUID
 
-KEY_TEMPLATE = "user.lxgpu.template"
 PREFIX = "lxgpu-template-"
 READY = "ready"
 PREPARE_S = 1800.0

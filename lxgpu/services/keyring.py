@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pwd
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from lxgpu.config.keys import PublicKey, parse_keys
@@ -24,7 +25,7 @@ def keys_for(site: Site, person: str) -> tuple[PublicKey, ...]:
     known = [key.line for key in site.inventory.read().keys if key.person == person]
     if known:
         return parse_keys("\n".join(known))
-    sources = (
+    sources: tuple[Callable[[], str], ...] = (
         lambda: _file(site.settings.keys / f"{person}.pub"),
         lambda: _command(site, person),
         lambda: _account(person),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from lxgpu.drivers import devices
 from lxgpu.errors import LxgpuError
@@ -141,7 +140,7 @@ def _new_instance(site: Site, snapshot: Snapshot, request: CreateRequest, ground
         limits=limits_of(site, snapshot, request),
         address=address,
         hwaddr=devices.hwaddr_for(address),
-        expires=snapshot.now + timedelta(seconds=request.expires_s) if request.expires_s else None,
+        expires=request.expires,
     )
 
 

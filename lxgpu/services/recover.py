@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from lxgpu.errors import LxgpuError
-from lxgpu.services.ending import DELETE, RESUME, SUSPEND
+from lxgpu.services import observe
+from lxgpu.services.ending import DELETE, EMPTY, RESUME, SUSPEND
 from lxgpu.services.lending import ATTACH, RELEASE
 from lxgpu.services.making import CREATE
+from lxgpu.services.mend import MEND, mend
 from lxgpu.services.operations import Recipe, finish
 from lxgpu.services.power import RESTART, START, STOP
 from lxgpu.services.site import Site
 
 RECIPES: dict[str, Recipe] = {
-    recipe.kind: recipe for recipe in (CREATE, DELETE, SUSPEND, RESUME, ATTACH, RELEASE, START, STOP, RESTART)
+    recipe.kind: recipe
+    for recipe in (CREATE, DELETE, SUSPEND, RESUME, ATTACH, RELEASE, START, STOP, RESTART, MEND, EMPTY)
 }
 
 
 def recover(site: Site) -> None:
     """Take every abandoned operation to its end; one in another process's hand is left to it.
 
-    An operation that fails again stays in the journal and is said; it stops nobody else.
+    An operation that fails again stays in the journal and is said; it stops nobody else. Cards that our containers
+    show and do not hold (a snapshot restored, devices edited by hand) are taken off.
     """
+    _end_operations(site)
+    mend(site, observe.look(site))
+
+
+def _end_operations(site: Site) -> None:
     for operation in site.inventory.read().operations:
         if not operation.live:
             continue

@@ -29,6 +29,7 @@ def claim(
             instance=request.instance,
             state=AssignmentState.ATTACHING,
             created_at=snapshot.now,
+            since=snapshot.now,
             class_name=request.class_name or entitled.class_name,
             until=until,
         )
@@ -39,12 +40,11 @@ def claim(
 
 
 def activate(site: Site, instance: str) -> None:
-    """The attaching assignments of an instance hold from now on."""
-    now = site.clock.now()
+    """The attaching assignments of an instance are confirmed."""
     with site.write() as tx:
         for row in tx.records.held_by(instance):
             if row.state is AssignmentState.ATTACHING:
-                tx.put(replace(row, state=AssignmentState.ACTIVE, since=now))
+                tx.put(replace(row, state=AssignmentState.ACTIVE))
                 tx.event("attached", instance, detail={"gpu": row.slot.gpu, "until": _iso(row)})
 
 

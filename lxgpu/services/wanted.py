@@ -26,8 +26,10 @@ KEY_HOLDS = "user.lxgpu.holds"
 KEY_INSTANCE = "user.lxgpu.instance"
 KEY_PERSON = "user.lxgpu.person"
 KEY_OPERATION = "user.lxgpu.operation"
+KEY_TEMPLATE = "user.lxgpu.template"
 GPU_PREFIX = "gpu-"
 DATA_PREFIX = "data-"
+_KEPT = {InstanceState.CREATING: InstanceState.READY, InstanceState.DELETING: InstanceState.SUSPENDED}
 _USABLE = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
@@ -66,7 +68,7 @@ class Picture:
 
 
 def base(picture: Picture, *, operation: str) -> Change:
-    """Everything but cards and identity: what the instance is made with."""
+    """Everything but cards and identity: what the instance is made with; its template's marks are not its own."""
     instance, settings, profile = picture.instance, picture.settings, picture.profile
     config: dict[str, str | None] = {
         **devices.limits_config(instance.limits),
@@ -75,6 +77,8 @@ def base(picture: Picture, *, operation: str) -> Change:
         "boot.autostart": "false",
         "raw.lxc": raw_lxc(picture),
         KEY_OPERATION: operation,
+        KEY_TEMPLATE: None,
+        KEY_UUID: None,
         **{f"environment.{key}": value for key, value in profile.environment.items()},
     }
     wanted: dict[str, Mapping[str, str] | None] = {
@@ -178,14 +182,17 @@ def holds_text(assignments: Iterable[Assignment], attached: Iterable[Slot]) -> s
 
 
 def instance_text(instance: Instance) -> str:
-    """The instance's row as it carries it itself."""
+    """The instance's row as it carries it itself.
+
+    What is being made counts as made, what is being deleted as closed: a rebuilt inventory loses nobody's data.
+    """
     return json.dumps(
         {
             "owner": instance.owner,
             "class": instance.class_name,
             "profile": instance.profile,
             "image": instance.image,
-            "state": instance.state.value,
+            "state": _KEPT.get(instance.state, instance.state).value,
             "limits": asdict(instance.limits),
             "address": instance.address,
             "hwaddr": instance.hwaddr,
@@ -193,6 +200,7 @@ def instance_text(instance: Instance) -> str:
             "created_at": instance.created_at.isoformat(),
             "expires": instance.expires.isoformat() if instance.expires else None,
             "reason": instance.reason,
+            "deleted_at": instance.deleted_at.isoformat() if instance.deleted_at else None,
         },
         sort_keys=True,
     )

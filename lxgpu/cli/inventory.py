@@ -1,0 +1,145 @@
+"""`lxgpu inventory`: what lxgpu remembers, checked, moved, backed up, and made again from LXD."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.errors import LxgpuError
+from lxgpu.model.plan import Plan, PlannedStep, Verdict
+
+FINDINGS = (Column("WHAT", "code"), Column("SUBJECT", "subject"), Column("FINDING", "text"), Column("FIX", "fix"))
+
+
+@click.group()
+def inventory() -> None:
+    """What lxgpu remembers: people, containers, who holds which card, and history."""
+
+
+@inventory.command()
+@params.output
+@click.pass_context
+def verify(ctx: click.Context, /, out: Output) -> None:
+    """Compare the inventory with LXD; status 10 when they differ."""
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services.verify import verify as compare  # noqa: PLC0415
+
+    site = wiring.site(out.screen.note)
+    wiring.check_database()
+    found = compare(site)
+    out.items("findings", found, FINDINGS, empty="the inventory and LXD agree")
+    if found:
+        ctx.exit(10)
+
+
+@inventory.command()
+@params.change
+@params.output
+def rebuild(out: Output, *, dry_run: bool, yes: bool) -> None:
+    """Make the inventory again from what LXD's containers carry.
+
+    People, keys, containers, cards and promises come back; history begins anew. What is in the database now is
+    replaced, so a database that has rows is kept aside first.
+    """
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services import rebuild as service  # noqa: PLC0415
+    from lxgpu.services.recover import recover  # noqa: PLC0415
+
+    site = wiring.site(out.screen.note)
+    if dry_run:
+        found = service.preview(site)
+        steps = (PlannedStep("restore", row.name, why=f"{row.owner}, {row.state.value}") for row in found.instances)
+        out.plan(Plan(decision=Verdict.GRANTED, steps=tuple(steps)))
+        return
+    if site.inventory.read().identity is not None:
+        params.confirm("the present inventory is replaced by what LXD carries", yes=yes)
+        out.screen.note(f"the present inventory is kept as {wiring.keep_aside()}")
+    found = service.rebuild(site)
+    recover(site)
+    for trouble in found.troubles:
+        out.screen.warn(trouble)
+    held = sum(row.live for row in site.inventory.read().assignments)
+    out.screen.note(f"rebuilt: {len(found.instances)} containers, {held} cards held")
+
+
+@inventory.command()
+@click.option("--events", type=click.IntRange(min=0), default=0, help="So many of the newest lines of history, too.")
+@click.option("--to", "target", type=click.Path(dir_okay=False), help="A file; standard output unless said.")
+@params.pass_screen
+def export(screen: Screen, *, events: int, target: str | None) -> None:
+    """Write the inventory as readable YAML."""
+    from lxgpu import wiring  # noqa: PLC0415
+
+    text = wiring.export_text(events=events)
+    if target is None:
+        screen.data(text.rstrip("\n"))
+        return
+    wiring.write_private(Path(target), text)
+    screen.note(f"written: {target}")
+
+
+@inventory.command("import")
+@click.argument("source", metavar="FILE|-")
+@params.change
+@params.output
+def import_(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
+    """Replace the inventory's rows by those of an exported FILE; the epoch rises."""
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services.rebuild import take_over  # noqa: PLC0415
+
+    text = sys.stdin.read() if source == "-" else _read(source)
+    contents = wiring.parse_inventory(text, name=source)
+    if dry_run:
+        steps = (PlannedStep("import", row.name, why=row.state.value) for row in contents.records.instances)
+        out.plan(Plan(decision=Verdict.GRANTED, steps=tuple(steps)))
+        return
+    params.confirm("the present inventory is replaced by the file's rows", yes=yes)
+    out.screen.note(f"the present inventory is kept as {wiring.keep_aside()}")
+    site = wiring.site(out.screen.note)
+    wiring.replace_inventory(site, contents)
+    take_over(site)
+    out.screen.note(
+        f"imported: {len(contents.records.instances)} containers; `lxgpu inventory verify` compares with LXD"
+    )
+
+
+@inventory.command()
+@click.argument("target", type=click.Path(dir_okay=False))
+@params.pass_screen
+def backup(screen: Screen, target: str) -> None:
+    """Copy the whole inventory, history included, to the file TARGET, while others go on working."""
+    from lxgpu import wiring  # noqa: PLC0415
+
+    wiring.backup(Path(target))
+    screen.note(f"written: {target}")
+
+
+@inventory.command()
+@click.argument("source", type=click.Path(exists=True, dir_okay=False))
+@params.yes
+@params.pass_screen
+def restore(screen: Screen, source: str, *, yes: bool) -> None:
+    """Put a backup in the inventory's place; the epoch rises, and what LXD shows is compared."""
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services.rebuild import take_over  # noqa: PLC0415
+
+    params.confirm("the present inventory is replaced by the backup", yes=yes)
+    kept = wiring.restore(Path(source))
+    if kept is not None:
+        screen.note(f"the inventory there was is kept as {kept}")
+    site = wiring.site(screen.note)
+    take_over(site)
+    screen.note("restored; `lxgpu inventory verify` compares it with LXD")
+
+
+def _read(source: str) -> str:
+    try:
+        return Path(source).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LxgpuError(
+            "usage", f"{source} cannot be read: {error}", fix="name a file of lxgpu inventory export"
+        ) from error

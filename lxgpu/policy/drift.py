@@ -1,0 +1,132 @@
+"""Where LXD and the inventory say different things. Pure: findings, each with its remedy; nothing is judged twice.
+
+Codes: `foreign_card`, `double_card`, `extra_card`, `missing_card`, `missing_instance`, `replaced_instance`, `copy`,
+`orphan`, `lost_gpu`, `moved_gpu`, `half_done`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.instance import InstanceState, Sighting
+from lxgpu.model.snapshot import Observation, Records
+from lxgpu.policy.exclusivity import Holding, holdings
+
+TEMPLATE_PREFIX = "lxgpu-template-"
+MARK_OPERATION, MARK_UUID = "user.lxgpu.operation", "user.lxgpu.uuid"
+_ATTACHED = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
+_PASSING = frozenset({AssignmentState.ATTACHING, AssignmentState.RELEASING})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One difference: what it is about, in words, and what to do."""
+
+    code: str
+    subject: str
+    text: str
+    fix: str
+
+
+def findings(records: Records, seen: Observation) -> tuple[Finding, ...]:
+    """Every difference between the inventory and what LXD shows, in a fixed order."""
+    held = holdings(seen)
+    found = [*_cards(records, seen, held), *_instances(records, seen), *_gpus(records, seen), *_journal(records)]
+    return tuple(sorted(found, key=lambda item: (item.code, item.subject, item.text)))
+
+
+def extra_cards(records: Records, seen: Observation) -> dict[str, tuple[Slot, ...]]:
+    """Cards that our instances show and do not hold, by instance: the ones to take off again."""
+    meant = {(row.instance, row.slot.gpu) for row in records.assignments if row.live}
+    ours = {row.name for row in records.instances}
+    extra: dict[str, set[Slot]] = defaultdict(set)
+    for holding in holdings(seen):
+        if holding.ours and holding.instance in ours and (holding.instance, holding.uuid) not in meant:
+            extra[holding.instance].add(Slot(holding.uuid))
+    return {name: tuple(sorted(slots)) for name, slots in sorted(extra.items())}
+
+
+def _cards(records: Records, seen: Observation, held: tuple[Holding, ...]) -> Iterator[Finding]:
+    by_card: dict[str, list[Holding]] = defaultdict(list)
+    for holding in held:
+        by_card[holding.uuid].append(holding)
+        if not holding.ours:
+            where = f"{holding.instance} (project {holding.project}, device {holding.device})"
+            yield Finding(
+                "foreign_card",
+                holding.uuid,
+                f"attached to {where} without lxgpu",
+                f"take the device off there, or lxgpu adopt {holding.instance}",
+            )
+    for uuid, several in sorted(by_card.items()):
+        names = sorted({holding.instance for holding in several})
+        if len(names) > 1:
+            text = f"attached to {', '.join(names)} at once"
+            yield Finding("double_card", uuid, text, "lxgpu doctor --fix takes off what the inventory does not know")
+    for name, slots in extra_cards(records, seen).items():
+        for slot in slots:
+            text = f"{name} has it attached, the inventory does not say so"
+            yield Finding("extra_card", slot.gpu, text, "lxgpu doctor --fix takes it off")
+    there = {(holding.instance, holding.uuid) for holding in held}
+    for row in records.assignments:
+        if row.state in _ATTACHED and (row.instance, row.slot.gpu) not in there and seen.sighting(row.instance):
+            text = f"{row.instance} holds it, LXD does not show it there"
+            yield Finding("missing_card", row.slot.gpu, text, f"lxgpu restart {row.instance} attaches it again")
+
+
+def _instances(records: Records, seen: Observation) -> Iterator[Finding]:
+    known = {row.name: row for row in records.instances}
+    for row in records.instances:
+        sighting = seen.sighting(row.name)
+        if row.state is InstanceState.CREATING:
+            continue
+        if sighting is None:
+            text = "LXD does not have it any more"
+            yield Finding("missing_instance", row.name, text, f"lxgpu delete {row.name}; its home volume may be there")
+        elif not sighting.ours or (row.uuid and sighting.uuid != row.uuid):
+            text = "LXD has another instance under this name"
+            yield Finding("replaced_instance", row.name, text, "rename that one, then lxgpu delete this one")
+    for sighting in seen.sightings:
+        if sighting.name in known or sighting.name.startswith(TEMPLATE_PREFIX):
+            continue
+        if is_copy(sighting):
+            text = "a copy of one of lxgpu's containers; it may open the cards that the other one held"
+            yield Finding("copy", sighting.name, text, f"lxgpu adopt {sighting.name}, or delete it")
+        elif sighting.ours or is_orphan(sighting):
+            text = "made by lxgpu, and the inventory does not know it"
+            yield Finding("orphan", sighting.name, text, "lxgpu inventory rebuild, or delete it")
+
+
+def is_copy(sighting: Sighting) -> bool:
+    """Whether it carries another instance's identity."""
+    mark = sighting.config.get(MARK_UUID, "")
+    return bool(mark) and not sighting.ours
+
+
+def is_orphan(sighting: Sighting) -> bool:
+    """Whether it was made by an operation that ended before it got its identity."""
+    return MARK_OPERATION in sighting.config and not sighting.config.get(MARK_UUID)
+
+
+def _gpus(records: Records, seen: Observation) -> Iterator[Finding]:
+    for card in records.cards:
+        gpu = seen.gpu(card.uuid)
+        if gpu is None and card.host == seen.host:
+            holder = records.holder(Slot(card.uuid))
+            whose = f"; {holder.instance} holds it" if holder else ""
+            text = f"the host shows it no more (last at {card.pci}){whose}"
+            yield Finding("lost_gpu", card.uuid, text, "look at the kernel log and the card; it keeps its holder")
+        elif gpu is not None and gpu.pci != card.pci:
+            text = f"it sits at {gpu.pci} now, it sat at {card.pci}"
+            yield Finding("moved_gpu", card.uuid, text, "lxgpu restart of its holder attaches it by the new address")
+
+
+def _journal(records: Records) -> Iterator[Finding]:
+    for row in records.operations:
+        if row.live:
+            text = f"{row.kind} begun by {row.actor} is at step {row.step or 'none'}"
+            yield Finding("half_done", row.instance, text, "the next change goes on with it: lxgpu doctor --fix")

@@ -1,0 +1,241 @@
+"""A lost inventory made again from LXD alone: what the instances carry, and what the server's configuration promises.
+
+The epoch rises first, so that a process that still writes from the old inventory stops at its next write. A rebuild
+destroys nothing: what it cannot judge it keeps, and says.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from lxgpu.config.keys import parse_keys
+from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
+from lxgpu.model.gpu import Slot
+from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person, Sighting
+from lxgpu.model.operation import Identity
+from lxgpu.model.snapshot import Observation, Row
+from lxgpu.policy.drift import TEMPLATE_PREFIX, is_orphan
+from lxgpu.ports import Change, Tx
+from lxgpu.services import instances, observe
+from lxgpu.services.configure import configure, picture
+from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY, KEY_PROMISES, declare, identity_of
+from lxgpu.services.site import Site
+from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, KEY_PERSON
+
+
+@dataclass(slots=True)
+class Found:
+    """What LXD's configuration says; `troubles` are the texts for people."""
+
+    people: dict[str, Person] = field(default_factory=dict)
+    keys: list[Key] = field(default_factory=list)
+    instances: list[Instance] = field(default_factory=list)
+    assignments: list[Assignment] = field(default_factory=list)
+    slots: dict[Slot, SlotRecord] = field(default_factory=dict)
+    cards: dict[str, Card] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+
+    def rows(self) -> list[Row]:
+        """All rows, people before what is theirs."""
+        return [
+            *self.people.values(),
+            *self.keys,
+            *self.instances,
+            *self.assignments,
+            *self.slots.values(),
+            *self.cards.values(),
+        ]
+
+
+def rebuild(site: Site) -> Found:
+    """Make the inventory again; everything in it but history is replaced.
+
+    Error `nothing_to_rebuild`: LXD carries no inventory's mark.
+    """
+    server = site.engine.server()
+    theirs, mine = identity_of(server.promises), site.inventory.read().identity
+    if theirs is None:
+        raise LxgpuError(
+            "nothing_to_rebuild",
+            "this LXD server has no containers of lxgpu",
+            why="its configuration carries no inventory",
+            fix="lxgpu create NAME begins a new inventory",
+        )
+    epoch = max(theirs.epoch, mine.epoch if mine else 0) + 1
+    identity = Identity(inventory=theirs.inventory, epoch=epoch)
+    site.engine.put_promises({KEY_EPOCH: str(epoch), KEY_INVENTORY: identity.inventory}, etag=server.etag)
+    seen = observe.look(site)
+    found = read_back(seen, server.promises, now=site.clock.now())
+    with site.write() as tx:
+        _replace(tx, found, identity)
+        tx.event("rebuilt", site.host, detail={"instances": len(found.instances), "troubles": found.troubles})
+    _stamp(site, seen, found.instances, identity)
+    return found
+
+
+def preview(site: Site) -> Found:
+    """What a rebuild would find; nothing is written."""
+    return read_back(observe.look(site), site.engine.server().promises, now=site.clock.now())
+
+
+def take_over(site: Site) -> Identity:
+    """An inventory that was imported or restored takes charge: a new epoch in LXD, in the database, on every instance.
+
+    Error `other_inventory`: LXD belongs to an inventory of another id.
+    """
+    server = site.engine.server()
+    theirs, mine = identity_of(server.promises), site.inventory.read().identity
+    if theirs is not None and mine is not None and theirs.inventory != mine.inventory:
+        raise LxgpuError(
+            "other_inventory",
+            "this inventory was never the one of this LXD server",
+            why=f"LXD says {theirs.inventory}, the rows say {mine.inventory}",
+            fix="lxgpu inventory rebuild makes the one that LXD carries",
+        )
+    known = theirs or mine or Identity(inventory=uuid.uuid4().hex, epoch=0)
+    epoch = max(known.epoch, mine.epoch if mine else 0) + 1
+    identity = Identity(inventory=known.inventory, epoch=epoch)
+    declare(site, identity, server)
+    seen = observe.look(site)
+    _stamp(site, seen, [row for row in site.inventory.read().instances if seen.sighting(row.name)], identity)
+    return identity
+
+
+def read_back(seen: Observation, promises: Mapping[str, str], *, now: datetime) -> Found:
+    """Everything that LXD carries, as rows; pure. What cannot be read is a trouble, not an end."""
+    found = Found()
+    for gpu in seen.gpus:
+        found.cards[gpu.uuid] = Card(
+            uuid=gpu.uuid, host=seen.host, pci=gpu.pci, model=gpu.model, memory_bytes=gpu.memory_bytes, seen_at=now
+        )
+    for sighting in seen.sightings:
+        if sighting.name.startswith(TEMPLATE_PREFIX):
+            continue
+        if is_orphan(sighting):
+            text = "begun by a create that never ended; nobody ever had it, so it may be deleted in LXD"
+            found.troubles.append(f"{sighting.name}: {text}")
+        elif sighting.ours:
+            try:
+                _read_instance(found, sighting, host=seen.host)
+            except (ValueError, KeyError, TypeError) as error:
+                found.troubles.append(f"{sighting.name}: what it carries cannot be read ({error})")
+    _read_promises(found, promises.get(KEY_PROMISES, "{}"), now=now)
+    _settle_doubles(found, now=now)
+    return found
+
+
+def _read_instance(found: Found, sighting: Sighting, *, host: str) -> None:
+    config = sighting.config
+    person, row = json.loads(config[KEY_PERSON]), json.loads(config[KEY_INSTANCE])
+    owner = Person(
+        name=person["name"],
+        uid=int(person["uid"]),
+        ssh_port=int(person["ssh_port"]),
+        created_at=datetime.fromisoformat(person["created_at"]),
+    )
+    state = InstanceState(row["state"])
+    instance = Instance(
+        name=sighting.name,
+        owner=row["owner"],
+        host=host,
+        state=state,
+        created_at=datetime.fromisoformat(row["created_at"]),
+        uuid=sighting.uuid,
+        class_name=row["class"],
+        profile=row["profile"],
+        image=row["image"],
+        limits=Limits(**row["limits"]),
+        address=row["address"],
+        hwaddr=row["hwaddr"],
+        running=bool(row["running"]),
+        expires=_instant(row["expires"]),
+        reason=row["reason"],
+        deleted_at=_instant(row.get("deleted_at")),
+    )
+    holds = [_read_hold(sighting.name, hold) for hold in json.loads(config.get(KEY_HOLDS, "[]"))]
+    found.people[owner.name] = owner
+    if state is not InstanceState.TRASHED:
+        for key in parse_keys("\n".join(person["keys"])):
+            added = Key(person=owner.name, fingerprint=key.fingerprint, line=key.text, added_at=owner.created_at)
+            found.keys.append(added)
+    found.instances.append(instance)
+    found.assignments.extend(holds)
+
+
+def _read_hold(instance: str, hold: dict[str, Any]) -> Assignment:
+    since = datetime.fromisoformat(hold["since"])
+    return Assignment(
+        id=hold["assignment"],
+        slot=Slot.parse(hold["slot"]),
+        instance=instance,
+        state=AssignmentState.ACTIVE,
+        created_at=since,
+        class_name=hold["class"],
+        since=since,
+        until=_instant(hold["until"]),
+        reservation=hold["reservation"],
+    )
+
+
+def _read_promises(found: Found, text: str, *, now: datetime) -> None:
+    promises = json.loads(text or "{}")
+    for name, (uid, port) in promises.get("people", {}).items():
+        found.people.setdefault(name, Person(name=name, uid=uid, ssh_port=port, created_at=now))
+    for gpu, (reason, by) in promises.get("closed", {}).items():
+        known = found.cards.get(gpu) or Card(uuid=gpu, host="", pci="", model="", memory_bytes=None, seen_at=now)
+        found.cards[gpu] = replace(known, closed=reason, closed_by=by, closed_at=now)
+    for slot_text, why in promises.get("quarantined", {}).items():
+        slot = Slot.parse(slot_text)
+        found.slots[slot] = SlotRecord(slot=slot, host="", quarantine=why, quarantined_at=now)
+
+
+def _settle_doubles(found: Found, *, now: datetime) -> None:
+    """Two holders of one slot: nobody can say whose it is, so it goes into quarantine under the older one's name."""
+    by_slot: dict[Slot, list[Assignment]] = defaultdict(list)
+    for row in found.assignments:
+        by_slot[row.slot].append(row)
+    found.assignments = []
+    for slot, rows in by_slot.items():
+        first = min(rows, key=lambda row: (row.since or row.created_at, row.instance))
+        if len(rows) == 1:
+            found.assignments.append(first)
+            continue
+        names = " and ".join(sorted(row.instance for row in rows))
+        why = f"{names} both say that they hold it"
+        found.assignments.append(replace(first, state=AssignmentState.QUARANTINED))
+        found.slots[slot] = SlotRecord(slot=slot, host="", quarantine=why, quarantined_at=now)
+        found.troubles.append(f"{slot}: {why}; it is in quarantine")
+
+
+def _replace(tx: Tx, found: Found, identity: Identity) -> None:
+    old = tx.records
+    rows: Iterable[Row] = (*old.assignments, *old.operations, *old.slots, *old.keys, *old.instances, *old.persons)
+    for row in rows:
+        tx.drop(row)
+    tx.identify(identity)
+    tx.put(*found.rows())
+
+
+def _stamp(site: Site, seen: Observation, rows: Iterable[Instance], identity: Identity) -> None:
+    """The new epoch on every instance of ours, so that an old writer meets it."""
+    for row in rows:
+        if row.state in {InstanceState.READY, InstanceState.SUSPENDED}:
+            wanted = picture(site, row.name, gpus=seen.gpus)
+            configure(site, wanted, operation="rebuild")
+        else:
+            instances.put(site, row.name, _epoch_change(str(identity.epoch)))
+
+
+def _epoch_change(epoch: str) -> instances.Build:
+    return lambda _: Change(config={KEY_EPOCH: epoch})
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
