@@ -107,22 +107,26 @@ class LxdBase:
             found = self._wait(operation, what, deadline)
             if found.status == NOT_FOUND:  # LXD forgets an operation seconds after its end: whoever called reads back
                 return answer
-            if found.status >= _FIRST_ERROR:
-                raise outcome_unknown(what, f"LXD does not tell how it ended: {found.error}", deadline.seconds)
             state = table(found.metadata)
             code = state.get("status_code")
             if code == _DONE:
                 return found
             if not isinstance(code, int) or code not in _RUNNING:
-                status = STALE if "ETag doesn't match" in str(state.get("err")) else 0
                 text = str(state.get("err") or state.get("status"))
+                status = STALE if "ETag doesn't match" in text else 0
                 raise refusal(what, status=status, text=text, details={"operation": state})
             if deadline.over:
                 raise outcome_unknown(what, "LXD is still at it", deadline.seconds)
 
     def _wait(self, operation: str, what: str, deadline: Deadline) -> Answer:
+        """What became of the operation. Incus answers the wait for a failed one with an error and no details."""
         seconds = max(1, math.ceil(deadline.left))
         try:
-            return self._session.get(f"{operation}/wait", deadline=deadline, what=what, timeout=seconds)
+            found = self._session.get(f"{operation}/wait", deadline=deadline, what=what, timeout=seconds)
+            if found.status < _FIRST_ERROR and found.json.get("type") == "error":
+                found = self._session.get(operation, deadline=deadline, what=what)
         except LxgpuError as error:  # the question got no answer, but the change before it was sent
             raise outcome_unknown(what, "; ".join(error.why), deadline.seconds) from None
+        if found.status >= _FIRST_ERROR and found.status != NOT_FOUND:
+            raise outcome_unknown(what, f"LXD does not tell how it ended: {found.error}", deadline.seconds)
+        return found

@@ -15,8 +15,8 @@ SHUT = 503
 # Only whole sentences count: a device that failed also says "address already in use" or "not found".
 _BUSY = re.compile(r"instance is busy|matching non-reusable operation", re.IGNORECASE)
 _EXISTS = re.compile(
-    r"entry already exists|^Name .* already in use|fingerprint already exists|by that name already exists"
-    r"|^(?:Volume|Snapshot|Alias|Instance).* already exists",
+    r"entry already exists|UNIQUE constraint failed: \w+\.|^Name .* already in use|fingerprint already exists"
+    r"|by that name already exists|^(?:Volume|Snapshot|Alias|Instance).* already exists",
     re.IGNORECASE,
 )
 _MISSING = re.compile(

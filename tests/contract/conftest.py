@@ -84,11 +84,17 @@ def contract_lab() -> Iterator[Lab]:
 
 
 @pytest.fixture
-def real_bench(contract_lab: Lab) -> Iterator[Bench]:
-    """The driver on the lab's LXD."""
-    engine = LxdEngine(str(contract_lab.socket))
+def real_bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """The driver on the lab's LXD, or on the server whose socket and bridge LXGPU_CONTRACT names (an Incus).
+
+    Such a server has an image `base`, a pool and a profile `default`, and two cards.
+    """
+    named = os.environ.get("LXGPU_CONTRACT")
+    lab: Lab | None = None if named else request.getfixturevalue("contract_lab")
+    socket, bridge = (str(lab.socket), lab.bridge) if lab else str(named).split(",")
+    engine = LxdEngine(socket)
     base = next(image.fingerprint for image in engine.images() if "base" in image.aliases)
-    found = Bench(engine, "default", contract_lab.bridge, base, engine.gpus(), socket=str(contract_lab.socket))
+    found = Bench(engine, "default", bridge, base, engine.gpus(), socket=socket)
     yield found
     found.clean()
 

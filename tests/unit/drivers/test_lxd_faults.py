@@ -165,6 +165,20 @@ def test_an_operation_that_goes_on_is_unknown_at_the_deadline(server, engine):
     assert 0.35 < time.monotonic() - begun < 2
 
 
+def test_an_error_in_place_of_an_operation_is_looked_into(server, engine):
+    """Incus answers the wait for a failed operation with its error alone: its state and its words are fetched."""
+    server.say("PUT", "/1.0/instances/a", (202, ASYNC))
+    server.say("GET", "/1.0/operations/op1/wait", (200, {"type": "error", "error": "some words", "error_code": 500}))
+    server.say(
+        "GET", "/1.0/operations/op1", (200, {"type": "sync", "metadata": {"status_code": 400, "err": "the words"}})
+    )
+    with pytest.raises(LxgpuError) as caught:
+        change(engine)
+    assert (caught.value.code, caught.value.why) == ("engine", ("the words",))
+    server.say("GET", "/1.0/operations/op1", (200, DONE))
+    change(engine)
+
+
 def test_an_operation_that_is_forgotten_has_ended(server, engine):
     """LXD forgets operations seconds after their end: that is no error, and the caller reads back."""
     server.say("PUT", "/1.0/instances/a", (202, ASYNC))
