@@ -198,6 +198,9 @@ class Engine(Protocol):
     def left_nodes(self, name: str) -> tuple[str, ...]:
         """Node files of GPU devices left on the host by an interrupted attach (LXD_DIR/devices/NAME)."""
 
+    def clear_left_nodes(self, name: str) -> None:
+        """Remove those files, and the nodes inside that came with them; may run a program inside."""
+
 
 # ---- the host: NVML, /proc, cgroups, signals
 
@@ -242,6 +245,12 @@ class HostProbe(Protocol):
 
     def openable(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
         """Which of the nodes a process of the instance may open (tried, from within its cgroups)."""
+
+    def read_file(self, init: int, path: str, *, most: int) -> bytes | None:
+        """The first `most` bytes of a regular file inside the instance; None if there is none, or something else.
+
+        Unlike `Engine.pull` it cannot be held up, or made to read without end, by what a user puts there.
+        """
 
     def set_rule(self, init: int, *, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNode]) -> None:
         """Set the device rule of a running instance: `denied` cannot be opened, `allowed` can. Both whole lists."""

@@ -8,6 +8,7 @@ import socket
 import struct
 import termios
 from dataclasses import replace
+from pathlib import Path
 
 from fakes.probe import FakeProbe, Inside
 from fakes.system import FakeClock
@@ -85,6 +86,14 @@ class FakeWorld:
     def computes_on_the_host(self):
         """Start a process of the host that is on NVML's compute list."""
         return self.probe.run(None, CARD.nodes)
+
+    def leaves(self, path, content):
+        """Leave a file in the container."""
+        one = self.inside[self.init]
+        self.inside[self.init] = replace(one, files={**one.files, path: content})
+
+    def leaves_a_pipe(self, path):
+        """Leave something that hangs whoever reads it; the fake has files only."""
 
     def listens(self):
         """Listen on a port, which is returned."""
@@ -172,6 +181,14 @@ class RealWorld:
         mine = self._one.process(os.getpid())
         self._library.write([f"proc 0 {mine.pid} {mine.start_time} 100 C 50"])
         return mine
+
+    def leaves(self, path, content):
+        """Leave a file in the container; its /dev is its own."""
+        Path(f"/proc/{self.init}/root{path}").write_bytes(content)
+
+    def leaves_a_pipe(self, path):
+        """Leave something that hangs whoever reads it."""
+        os.mkfifo(f"/proc/{self.init}/root{path}")
 
     def listens(self):
         """Listen on a port, which is returned."""

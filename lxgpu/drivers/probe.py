@@ -21,7 +21,7 @@ from lxgpu.drivers.listening import listening_ports
 from lxgpu.drivers.nvml import Nvml, RawCard
 from lxgpu.drivers.openable import openable
 from lxgpu.drivers.processes import all_pids, pid_namespace, read_stat, send
-from lxgpu.drivers.rooted import find_nodes
+from lxgpu.drivers.rooted import find_nodes, read_regular
 from lxgpu.drivers.terminals import tell_terminals
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import DeviceNode, GpuProcess, Reading, Readings
@@ -75,6 +75,10 @@ class LocalProbe:
         """Which of the nodes exist under the instance's /dev, by device number."""
         wanted = list(nodes)
         return self._look("nodes", init, lambda: find_nodes(init, wanted))
+
+    def read_file(self, init: int, path: str, *, most: int) -> bytes | None:
+        """The first `most` bytes of a regular file inside the instance; see `ports.HostProbe`."""
+        return self._look(f"file {path}", init, lambda: read_regular(init, path, most=most))
 
     def openable(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
         """Which of the nodes a process of the instance may open (asked from within its cgroups)."""

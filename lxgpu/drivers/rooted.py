@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from lxgpu.drivers.syscalls import (
     RESOLVE_BENEATH,
@@ -42,6 +43,26 @@ def below_root(init: int, path: str, flags: int) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def read_regular(init: int, path: str, *, most: int) -> bytes | None:
+    """The first `most` bytes of a regular file of an instance; None if there is none, or something else.
+
+    A FIFO or a device is not opened: its descriptor by O_PATH tells what it is, and only a file is opened by it.
+
+    Raises:
+        OSError: the instance is not there.
+    """
+    Path(f"/proc/{init}/root").stat()
+    try:
+        with below_root(init, path.lstrip("/"), os.O_PATH) as place:
+            if not stat.S_ISREG(os.fstat(place).st_mode):
+                return None
+            handle = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_NONBLOCK)
+            with os.fdopen(handle, "rb") as file:
+                return file.read(most)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def find_nodes(init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:

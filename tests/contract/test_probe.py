@@ -229,6 +229,21 @@ def test_a_listening_port_is_told(world):
     assert 1 not in world.probe.listening_ports()
 
 
+def test_a_file_inside_is_read_as_far_as_asked(world):
+    """No more than asked for is read, and what is not there is None."""
+    world.leaves("/dev/note", b"0123456789")
+    assert world.probe.read_file(world.init, "/dev/note", most=4) == b"0123"
+    assert world.probe.read_file(world.init, "/dev/note", most=4096) == b"0123456789"
+    assert world.probe.read_file(world.init, "/dev/absent", most=4096) is None
+    assert world.probe.read_file(world.init, "/dev/note/below", most=4096) is None
+
+
+def test_a_pipe_inside_holds_nobody_up(world):
+    """Where a file is expected, a user may put something that never answers: it is no file."""
+    world.leaves_a_pipe("/dev/pipe")
+    assert world.probe.read_file(world.init, "/dev/pipe", most=4096) is None
+
+
 @pytest.mark.parametrize(
     "ask",
     [
@@ -238,8 +253,9 @@ def test_a_listening_port_is_told(world):
         lambda probe: probe.set_rule(NOBODY, denied=CARD.nodes, allowed=()),
         lambda probe: probe.limits(NOBODY),
         lambda probe: probe.tell(NOBODY, "hello"),
+        lambda probe: probe.read_file(NOBODY, "/etc/passwd", most=1),
     ],
-    ids=["holders", "nodes_inside", "openable", "set_rule", "limits", "tell"],
+    ids=["holders", "nodes_inside", "openable", "set_rule", "limits", "tell", "read_file"],
 )
 def test_a_container_that_has_ended_is_no_empty_one(world, ask):
     """Nothing is said of a container that is not there: neither free nor empty, but an error."""

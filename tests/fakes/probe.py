@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -28,12 +28,13 @@ Number = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """A running container: its name, the card nodes in its /dev, what its rule denied from the start."""
+    """A running container: its name, the card nodes in its /dev, what its rule denied from the start, its files."""
 
     name: str
     nodes: frozenset[DeviceNode] = frozenset()
     denied: frozenset[Number] = frozenset()
     limits: Limits = field(default_factory=Limits)
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 Look = Callable[[int], Inside | None]
@@ -48,7 +49,8 @@ def beside(engine: FakeEngine) -> Look:
             return None
         rules = re.findall(r"cgroup\.devices\.deny = c (\d+):(\d+) rwm", engine.raw_at_start(name))
         denied = frozenset((int(major), int(minor)) for major, minor in rules)
-        return Inside(name=name, nodes=frozenset(engine.nodes(name)), denied=denied)
+        files = {path: file.content for path, file in engine.machines["default", name].files.items()}
+        return Inside(name=name, nodes=frozenset(engine.nodes(name)), denied=denied, files=files)
 
     return look
 
@@ -132,6 +134,11 @@ class FakeProbe:
         """Which of the nodes exist inside, by device number."""
         there = {_number(node) for node in self._inside(init).nodes}
         return frozenset(node for node in nodes if _number(node) in there)
+
+    def read_file(self, init: int, path: str, *, most: int) -> bytes | None:
+        """The first `most` bytes of a file inside."""
+        found = self._inside(init).files.get(path)
+        return None if found is None else found[:most]
 
     def openable(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
         """Which of the nodes the rule leaves open."""
