@@ -13,6 +13,7 @@ from lxgpu.inventory import faults
 def copy_database(source: sqlite3.Connection, target: Path) -> None:
     """Copies what `source` sees to the file `target`, whole or not at all, readable by root only.
 
+    `source` must not be in a write transaction; another connection may be, and what it has not committed is left out.
     An older file of that name is replaced. The copy is one file without a write-ahead log, checked and on the disk
     when this returns.
 
@@ -50,11 +51,17 @@ def check_database(connection: sqlite3.Connection, path: Path) -> None:
 def _fill(source: sqlite3.Connection, part: Path, target: Path) -> None:
     copy = sqlite3.connect(part, isolation_level=None)
     try:
-        source.backup(copy)
+        source.backup(copy, progress=_not_forever)
         copy.execute("PRAGMA journal_mode = DELETE")
         check_database(copy, target)
     finally:
         copy.close()
+
+
+def _not_forever(status: int, _left: int, _pages: int) -> None:
+    """Ends a copying that is locked out; the source has waited as long as its time-out says, Python would for ever."""
+    if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        raise LxgpuError("conflict", "the inventory is locked while it should be copied", fix="repeat the command")
 
 
 def sync(path: Path) -> None:

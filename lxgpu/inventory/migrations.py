@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -13,7 +14,7 @@ from pathlib import Path
 import lxgpu
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory import faults
-from lxgpu.inventory.connection import APPLICATION_ID
+from lxgpu.inventory.connection import APPLICATION_ID, TIMEOUT_S, connect
 from lxgpu.inventory.copies import copy_database
 from lxgpu.inventory.rows import instant_text
 
@@ -110,7 +111,8 @@ def _apply_next(connection: sqlite3.Connection, path: Path, steps: Sequence[Migr
         left = pending(connection, path, steps)
         if left:
             if copy and left[0].number > 1:
-                copy_database(connection, path.with_name(f"{path.name}.before-{left[0].number:03}"))
+                with closing(connect(path, mode="rw", timeout_s=TIMEOUT_S)) as reader:
+                    copy_database(reader, path.with_name(f"{path.name}.before-{left[0].number:03}"))
             _apply(connection, left[0])
         connection.execute("COMMIT")
     except BaseException:

@@ -85,7 +85,8 @@ def _refill(path: Path, staged: Path, *, kept: Path, timeout_s: float) -> Path:
         connection.execute("BEGIN IMMEDIATE")
         try:
             place.check()
-            copy_database(connection, kept)
+            with closing(connect(path, mode="rw", timeout_s=timeout_s)) as reader:
+                copy_database(reader, kept)
             _copy_rows(connection)
             connection.execute("COMMIT")
         except BaseException:
