@@ -1,0 +1,169 @@
+"""Cards in and out of service: closed by hand with a reason, opened again, and proven free after a quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
+from lxgpu.model.gpu import Gpu
+from lxgpu.model.plan import Plan, PlannedStep, Verdict
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.exclusivity import holdings
+from lxgpu.policy.resolve import resolve_gpu
+from lxgpu.ports import Tx
+from lxgpu.services import fence, observe
+from lxgpu.services.begin import decided
+from lxgpu.services.fence import FenceState
+from lxgpu.services.identity import ensure_identity, mirror_promises
+from lxgpu.services.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One card: what the inventory remembers, what the host shows (None: nothing), who holds it, what is in doubt."""
+
+    uuid: str
+    snapshot: Snapshot
+    card: Card | None
+    gpu: Gpu | None
+    held: tuple[Assignment, ...]
+    quarantined: tuple[SlotRecord, ...]
+
+    @property
+    def holders(self) -> str:
+        """The names of those who hold it, for a sentence."""
+        return ", ".join(sorted({row.instance for row in self.held}))
+
+
+def standing(snapshot: Snapshot, uuid: str) -> Standing:
+    """How a card stands in a snapshot."""
+    records = snapshot.records
+    return Standing(
+        uuid=uuid,
+        snapshot=snapshot,
+        card=records.card(uuid),
+        gpu=snapshot.seen.gpu(uuid),
+        held=tuple(row for row in records.assignments if row.live and row.slot.gpu == uuid),
+        quarantined=tuple(row for row in records.slots if row.quarantine and row.slot.gpu == uuid),
+    )
+
+
+def look(site: Site, text: str) -> Standing:
+    """The card that a text names, as it stands; error `no_such_gpu`."""
+    snapshot = observe.snapshot(site)
+    return standing(snapshot, resolve_gpu(snapshot.seen.gpus, snapshot.records.cards, text))
+
+
+def plan_close(site: Site, text: str, *, reason: str) -> Plan:
+    """What closing would do; nothing is written."""
+    found = look(site, text)
+    kept = f"; {found.holders} keeps it until it is released" if found.held else ""
+    return _plan(PlannedStep("close", found.holders, gpu=found.uuid, why=f"{reason}{kept}"))
+
+
+def close(site: Site, text: str, *, reason: str) -> Standing:
+    """Take a card out of service: nobody is given it any more, and who holds it keeps it until it is released."""
+    ensure_identity(site)
+    found = look(site, text)
+
+    def write(tx: Tx, now: Snapshot) -> None:
+        tx.put(replace(_card(standing(now, found.uuid)), closed=reason, closed_by=site.actor, closed_at=now.now))
+        tx.event("closed", found.uuid, rule="by hand", detail={"gpu": found.uuid, "reason": reason})
+
+    decided(site, found.snapshot, write)
+    mirror_promises(site)
+    if found.held:
+        site.say(f"{found.holders} keeps it until it is released: lxgpu release {found.held[0].instance} --gpu {text}")
+    return found
+
+
+def plan_open(site: Site, text: str) -> Plan:
+    """What opening would do; nothing is written."""
+    found = look(site, text)
+    why = "; ".join(row.quarantine for row in found.quarantined)
+    steps = [PlannedStep("prove", found.holders, gpu=found.uuid, why=why)] if found.quarantined else []
+    if found.card is not None and found.card.closed:
+        steps.append(PlannedStep("open", "", gpu=found.uuid, why=f"closed by {found.card.closed_by}"))
+    return _plan(*steps)
+
+
+def open_again(site: Site, text: str) -> bool:
+    """Bring a card back into service; one in quarantine is proven free first. False: it was in service.
+
+    Error `quarantined`: it could not be proven free; then it stays as it was, and `why` says who holds it.
+    """
+    ensure_identity(site)
+    found = look(site, text)
+    if not found.quarantined and not (found.card is not None and found.card.closed):
+        return False
+    if found.quarantined:
+        _prove(site, found)
+
+    def write(tx: Tx, now: Snapshot) -> None:
+        there = standing(now, found.uuid)
+        if there.card is not None and there.card.closed:
+            tx.put(replace(_card(there), closed="", closed_by="", closed_at=None))
+        if found.quarantined:
+            _clear(tx, there)
+        tx.event("opened", found.uuid, rule="by hand", detail={"gpu": found.uuid, "proven": bool(found.quarantined)})
+
+    decided(site, found.snapshot, write)
+    mirror_promises(site)
+    return True
+
+
+def _prove(site: Site, found: Standing) -> None:
+    attached = [one for one in holdings(found.snapshot.seen) if one.uuid == found.uuid]
+    if attached:
+        raise _not_proven(
+            found,
+            why=[f"attached to {one.instance} (project {one.project}, device {one.device})" for one in attached],
+            fix="take the device off there, then repeat",
+        )
+    if found.gpu is None:
+        raise _not_proven(found, why=["the host no longer shows the card"], fix="lxgpu doctor looks at the driver")
+    verdict = fence.prove(site, (found.gpu,))[found.uuid]
+    if verdict.state is not FenceState.PROVEN:
+        stop = f"lxgpu stop {found.held[0].instance} --yes" if found.held else "end what holds it"
+        raise _not_proven(found, why=[verdict.why], fix=f"{stop}, then repeat")
+
+
+def _clear(tx: Tx, there: Standing) -> None:
+    """The quarantine ends, and with it the assignment that was kept for it."""
+    for row in there.quarantined:
+        fresh = tx.records.slot(row.slot) or row
+        tx.put(replace(fresh, quarantine="", quarantined_at=None))
+    for held in _stuck(there.held):
+        tx.put(replace(held, state=AssignmentState.CLOSED, closed_at=there.snapshot.now, outcome="cleared"))
+        tx.event("released", held.instance, rule="fence", detail={"gpu": there.uuid, "outcome": "cleared"})
+
+
+def _stuck(rows: Iterable[Assignment]) -> list[Assignment]:
+    return [row for row in rows if row.state is AssignmentState.QUARANTINED]
+
+
+def _not_proven(found: Standing, *, why: list[str], fix: str) -> LxgpuError:
+    return LxgpuError("quarantined", f"{found.uuid} is not proven free and stays in quarantine", why=why, fix=fix)
+
+
+def _card(there: Standing) -> Card:
+    """The card's row, with where it sits now."""
+    gpu, known = there.gpu, there.card
+    if known is not None:
+        return known if gpu is None else replace(known, pci=gpu.pci, model=gpu.model, host=there.snapshot.seen.host)
+    if gpu is None:
+        raise LxgpuError("no_such_gpu", f"there is no card {there.uuid}", fix="lxgpu gpus lists the cards")
+    return Card(
+        uuid=gpu.uuid,
+        host=there.snapshot.seen.host,
+        pci=gpu.pci,
+        model=gpu.model,
+        memory_bytes=gpu.memory_bytes,
+        seen_at=there.snapshot.now,
+    )
+
+
+def _plan(*steps: PlannedStep) -> Plan:
+    return Plan(decision=Verdict.GRANTED, steps=steps)
