@@ -15,7 +15,13 @@ from lxgpu.drivers.lxd_instances import LxdInstances
 from lxgpu.drivers.lxd_rebuild import LxdRebuild
 from lxgpu.drivers.lxd_store import LxdStore
 from lxgpu.model.gpu import Gpu
+from lxgpu.model.instance import Power
 from lxgpu.ports import Server
+
+# Takes each of "$@" away, however often it was mounted over itself.
+_CLEAR = (
+    'for node; do n=0; while [ $n -lt 8 ] && umount -l "$node" 2>/dev/null; do n=$((n + 1)); done; rm -f "$node"; done'
+)
 
 
 class LxdEngine(LxdRebuild, LxdInstances, LxdFiles, LxdStore):
@@ -80,6 +86,21 @@ class LxdEngine(LxdRebuild, LxdInstances, LxdFiles, LxdStore):
             return ()
         return tuple(str(folder / entry) for entry in entries if _device_of(entry) not in kept | {""})
 
+    def clear_left_nodes(self, name: str) -> None:
+        """Removes what `left_nodes` lists: first inside the instance, if it runs, then on the host.
+
+        Inside, a node is a mount over an empty file; one that a device which is there provides as well stays.
+        """
+        left = [Path(path) for path in self.left_nodes(name)]
+        if not left:
+            return
+        served = {_path_of(entry.name) for entry in left[0].parent.iterdir() if entry not in left}
+        inside = sorted({_path_of(entry.name) for entry in left} - served)
+        if inside and self._power(name, f"look at {name}") is Power.RUNNING:
+            self.run(name, ["sh", "-c", _CLEAR, "sh", *inside], environment={}, timeout_s=10)
+        for entry in left:
+            entry.unlink(missing_ok=True)
+
 
 def _device_of(entry: str) -> str:
     """The device that a file `unix.DEVICE.PATH` belongs to; LXD writes `/` as `-` and `-` as `--` in both parts."""
@@ -87,3 +108,8 @@ def _device_of(entry: str) -> str:
     if kind != "unix":
         return ""
     return rest.rpartition(".")[0].replace("--", "-")
+
+
+def _path_of(entry: str) -> str:
+    """The path inside that a file `unix.DEVICE.PATH` is mounted at."""
+    return "/" + entry.rpartition(".")[2].replace("--", "\0").replace("-", "/").replace("\0", "-")

@@ -51,18 +51,56 @@ def prove(work: Work) -> Wait | None:
 
 
 def attach(work: Work) -> None:
-    """The cards into the container's devices, and the rule lifted for them."""
+    """The cards into the container's devices, and the rule lifted for them.
+
+    Node files that an interrupted attach left make LXD refuse; they are cleared, and it is tried once more.
+    """
     wanted = picture(work.site, work.name, gpus=work.gpus())
-    seen = configure(work.site, wanted, operation=work.operation.id)
-    set_rule(work.site, wanted, seen)
+    try:
+        _plug(work, wanted, wanted.usable)
+    except LxgpuError as error:
+        if error.code != "engine" or not _cleared(work):
+            raise
+        _plug(work, wanted, wanted.usable)
+
+
+def tidy(work: Work) -> None:
+    """What an interrupted attach left is taken away, inside and on the host."""
+    _cleared(work)
 
 
 def verify(work: Work) -> None:
-    """In a running container its cards' nodes are there and open, and no other card's are; else an error."""
+    """In a running container its cards' nodes are there and open, and no other card's are; else an error.
+
+    LXD takes the files of an interrupted attach for nodes that are there, and leaves them out inside: then they are
+    cleared, the cards on their way are plugged in anew, and it is looked at again.
+    """
     wanted, seen = picture(work.site, work.name, gpus=work.gpus()), sighting(work.site, work.name)
     check_alone(work, wanted)
-    if seen.power is Power.RUNNING:
+    if seen.power is not Power.RUNNING:
+        return
+    try:
         check_nodes(work, wanted, seen)
+    except LxgpuError:
+        if not _cleared(work):
+            raise
+        _plug(work, wanted, wanted.usable - set(coming(work)))
+        check_nodes(work, wanted, _plug(work, wanted, wanted.usable))
+
+
+def _plug(work: Work, wanted: Picture, attached: Iterable[Slot]) -> Sighting:
+    seen = configure(work.site, wanted, operation=work.operation.id, attached=attached)
+    set_rule(work.site, wanted, seen)
+    return seen
+
+
+def _cleared(work: Work) -> bool:
+    """Whether an interrupted attach had left anything, which is gone now."""
+    if not work.site.engine.left_nodes(work.name):
+        return False
+    work.site.say("clearing what an interrupted attach left")
+    work.site.engine.clear_left_nodes(work.name)
+    return True
 
 
 def check_alone(work: Work, wanted: Picture) -> None:
@@ -104,13 +142,11 @@ def check_nodes(work: Work, wanted: Picture, seen: Sighting) -> None:
         *_named("opens, but is not granted", opens - allowed, wanted.gpus),
     ]
     if faults:
-        left = work.site.engine.left_nodes(work.name)
-        more = [f"left by an interrupted attach: {', '.join(left)}"] if left and allowed - inside else []
         raise LxgpuError(
             "attach_failed",
             f"the cards of {work.name} are not as they should be inside",
-            why=[*faults, *more],
-            fix=f"lxgpu restart {work.name} --yes clears what an interrupted attach left; then repeat",
+            why=faults,
+            fix=f"lxgpu restart {work.name} --yes makes its devices anew; then repeat",
         )
 
 

@@ -32,6 +32,7 @@ ATTACH = Recipe(
         Step("back", "", giving.take_back),
         Step("deny", "", taking.deny),
         Step("detach", "", taking.detach),
+        Step("tidy", "", giving.tidy),
         Step("fence", "", taking.prove),
     ),
 )

@@ -97,6 +97,16 @@ class FakeEngine(FakeInstances):
             left = sorted(found.left - set(self._expanded(found))) if found else []
             return tuple(f"/lxd/devices/{name}/unix.{device.replace('-', '--')}.dev-nvidia0" for device in left)
 
+    def clear_left_nodes(self, name: str) -> None:
+        """Takes away what a HALF attach left."""
+
+        def apply() -> None:
+            found = self.machines.get(("default", name))
+            if found:
+                found.left, found.left_nodes = frozenset(), frozenset()
+
+        self._write("clear_left_nodes", name, apply)
+
     def run(
         self, name: str, argv: Sequence[str], *, environment: Mapping[str, str], timeout_s: float, stdin: bytes = b""
     ) -> Ran:
