@@ -18,6 +18,7 @@ from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Instance, InstanceState, Person, Sighting
 from lxgpu.model.operation import Identity
 from lxgpu.model.rules import SharedData
+from lxgpu.policy.exclusivity import passed
 from lxgpu.ports import Change
 from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY
 
@@ -124,10 +125,16 @@ def folders(picture: Picture, seen: Sighting) -> dict[str, Mapping[str, str] | N
 
 
 def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[str, Mapping[str, str] | None]:
-    """The devices of the attached cards; every other card's device is removed."""
+    """The devices of the attached cards; whatever else passes a card is removed, or masked where a profile brings it.
+
+    A snapshot that was restored, a copy or a hand may have left devices of any name.
+    """
     wanted = {slot.gpu for slot in attached}
-    present = [name for name in seen.devices if name.startswith(GPU_PREFIX)]
-    result: dict[str, Mapping[str, str] | None] = dict.fromkeys(present)
+    passing = [name for name, device in seen.expanded_devices.items() if passed(device, picture.gpus)]
+    result: dict[str, Mapping[str, str] | None] = {
+        name: None if name in seen.devices else {"type": "none"} for name in passing
+    }
+    result |= dict.fromkeys(name for name in seen.devices if name.startswith(GPU_PREFIX))
     for gpu in picture.gpus:
         if gpu.uuid in wanted:
             result[devices.gpu_device_name(gpu)] = devices.gpu_device(gpu)
