@@ -1,0 +1,31 @@
+"""The seams: what the services ask of the world outside, in the words of the model.
+
+Each port has a real driver and a fake, and both pass the same contract tests. No driver lets an
+object or an exception of its library out: answers are model values, errors are `LxgpuError`.
+"""
+
+from lxgpu.ports.engine import Change, Engine, Image, Network, Pool, Ran, Server
+from lxgpu.ports.host import Holders, HostProbe, Process
+from lxgpu.ports.inventory import Inventory, Tx, VersionMovedError
+from lxgpu.ports.small import Clock, Locks, Login, Progress, Texts
+
+__all__ = [
+    "Change",
+    "Clock",
+    "Engine",
+    "Holders",
+    "HostProbe",
+    "Image",
+    "Inventory",
+    "Locks",
+    "Login",
+    "Network",
+    "Pool",
+    "Process",
+    "Progress",
+    "Ran",
+    "Server",
+    "Texts",
+    "Tx",
+    "VersionMovedError",
+]

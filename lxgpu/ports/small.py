@@ -1,0 +1,55 @@
+"""The small seams: time, locks, logins, templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from lxgpu.model.gpu import DeviceNode, Gpu, Readings
+from lxgpu.model.instance import Limits, Sighting
+from lxgpu.model.operation import Event, Identity, Operation
+from lxgpu.model.snapshot import Records, Row
+from lxgpu.ports.engine import Ran
+
+Progress = Callable[[str], None]
+"""Hears what is being done, in a few words."""
+
+
+class Clock(Protocol):
+    """Time, so that tests and the simulator can have their own."""
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Locks(Protocol):
+    """One lock an instance, held by whoever runs its steps, gone with its process."""
+
+    def hold(self, name: str, *, wait_s: float) -> AbstractContextManager[bool]:
+        """Hold the lock; gives False when another process had it all the while."""
+
+
+class Login(Protocol):
+    """An SSH client, to prove that a container can be used."""
+
+    def check(self, *, host: str, port: int, user: str, private_key: str, timeout_s: float, command: str) -> Ran:
+        """Log in, run a command, return its end. Errors: `unavailable` with the real cause."""
+
+    def new_key(self, comment: str) -> tuple[str, str]:
+        """A fresh ed25519 pair: (private key in OpenSSH form, public line)."""
+
+
+class Texts(Protocol):
+    """The templates: what is written into containers and to people."""
+
+    def render(self, template: str, **values: object) -> str:
+        """A template filled in. Error `bad_file`: the template is missing or broken."""
