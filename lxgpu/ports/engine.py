@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from lxgpu.model.gpu import DeviceNode, Gpu, Readings
-from lxgpu.model.instance import Limits, Sighting
-from lxgpu.model.operation import Event, Identity, Operation
-from lxgpu.model.snapshot import Records, Row
+from lxgpu.model.gpu import Gpu
+from lxgpu.model.instance import Sighting
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
-from lxgpu.model.gpu import DeviceNode, Gpu, Readings
-from lxgpu.model.instance import Limits, Sighting
-from lxgpu.model.operation import Event, Identity, Operation
-from lxgpu.model.snapshot import Records, Row
+from lxgpu.model.gpu import DeviceNode, Readings
+from lxgpu.model.instance import Limits
 
 
 @dataclass(frozen=True, slots=True, order=True)

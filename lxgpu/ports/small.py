@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from lxgpu.model.gpu import DeviceNode, Gpu, Readings
-from lxgpu.model.instance import Limits, Sighting
-from lxgpu.model.operation import Event, Identity, Operation
-from lxgpu.model.snapshot import Records, Row
 from lxgpu.ports.engine import Ran
 
 Progress = Callable[[str], None]
