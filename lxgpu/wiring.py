@@ -21,7 +21,7 @@ from lxgpu.config.settings import Settings, load_settings
 from lxgpu.config.shipped import shipped
 from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Policy
-from lxgpu.ports import Engine, HostProbe, Inventory, Progress
+from lxgpu.ports import Engine, HostProbe, Inventory, Progress, Texts
 from lxgpu.services.site import Site
 
 if TYPE_CHECKING:
@@ -146,7 +146,14 @@ def probe(known: Mapping[str, str] | None = None) -> HostProbe:
     """NVML, /proc and cgroups of this host; `known` are the cards remembered, UUID by PCI address."""
     from lxgpu.drivers.probe import LocalProbe  # noqa: PLC0415
 
-    return LocalProbe(known=lambda: known or {})
+    return LocalProbe(known=lambda: known or {}, device_rule=settings().device_rule)
+
+
+def texts() -> Texts:
+    """The templates: the lab's own, the shipped ones behind them."""
+    from lxgpu.drivers.texts import JinjaTexts  # noqa: PLC0415
+
+    return JinjaTexts((settings().templates, shipped("templates")))
 
 
 def warm() -> None:
@@ -164,20 +171,18 @@ def warm() -> None:
 def site(say: Progress, *, read_only: bool = False) -> Site:
     """Everything a use case works with, on this host."""
     from lxgpu.drivers.login import ParamikoLogin  # noqa: PLC0415
-    from lxgpu.drivers.probe import LocalProbe  # noqa: PLC0415
     from lxgpu.drivers.system import FileLocks, SystemClock  # noqa: PLC0415
-    from lxgpu.drivers.texts import JinjaTexts  # noqa: PLC0415
 
     chosen, clock = settings(), SystemClock()
     return Site(
         host=host_name(),
         engine=engine(),
-        probe=LocalProbe(),
+        probe=probe(),
         inventory=inventory(read_only=read_only),
         clock=clock,
         locks=FileLocks(chosen.run_dir / "locks", clock),
         login=ParamikoLogin(),
-        texts=JinjaTexts((chosen.templates, shipped("templates"))),
+        texts=texts(),
         settings=chosen,
         policy=cache(lambda: policy(say)),
         profile=cache(profile),

@@ -1,0 +1,162 @@
+"""`lxgpu ssh`, `ssh-config`, `exec`: ways into a container."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Screen
+from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from lxgpu.services.access import Door
+
+_WORDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""After NAME everything belongs to the program inside."""
+
+
+@click.command(context_settings=_WORDS)
+@click.option("-t", "--tty", is_flag=True, help="A terminal for the program, as ssh -t.")
+@click.argument("name", type=params.INSTANCE)
+@click.argument("words", nargs=-1, metavar="[-- CMD…]", type=click.UNPROCESSED)
+@params.pass_screen
+def ssh(screen: Screen, *, name: str, words: tuple[str, ...], tty: bool) -> None:
+    """Log in to NAME as its person, with the host's ssh program; or run CMD there, as ssh does.
+
+    The container's host key is known beforehand, so ssh asks nothing, and fails should something else answer.
+    """
+    del screen
+    way = _door(name)
+    argv = [
+        "ssh",
+        *(["-t"] if tty else []),
+        *_options(way),
+        f"{way.user}@{way.here}",
+        *(["--", *words] if words else []),
+    ]
+    _hand_over(argv, dict(os.environ), missing="install openssh-client")
+
+
+@click.command("ssh-config")
+@click.argument("name", type=params.INSTANCE, required=False)
+@click.option("--known-hosts", "hosts_only", is_flag=True, help="Only the lines for ~/.ssh/known_hosts.")
+@params.pass_screen
+def ssh_config(screen: Screen, *, name: str | None, hosts_only: bool) -> None:
+    """Print the lines for ~/.ssh/config (of NAME, or of all that run), with those for known_hosts as comments."""
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.services import access  # noqa: PLC0415
+
+    texts = None if hosts_only else wiring.texts()
+    for way in [_door(name)] if name else _doors(screen):
+        known = access.known_hosts(way)
+        if texts is None:
+            screen.data(known.rstrip("\n"))
+        else:
+            commented = "".join(f"# known_hosts: {line}\n" for line in known.splitlines())
+            screen.data(access.stanza(texts, way) + commented)
+
+
+@click.command("exec", context_settings=_WORDS)
+@click.option("-i", "--stdin", "with_input", is_flag=True, help="Hand standard input over, read to its end first.")
+@click.option("--timeout", "timeout_s", type=params.DURATION, default="1h", show_default=True, help="When to end it.")
+@click.argument("name", type=params.INSTANCE)
+@click.argument("words", nargs=-1, required=True, metavar="-- CMD…", type=click.UNPROCESSED)
+@params.pass_screen
+@click.pass_context
+def exec_(
+    ctx: click.Context, screen: Screen, *, name: str, words: tuple[str, ...], with_input: bool, timeout_s: int
+) -> None:
+    """Run CMD inside NAME as root; its exit status is lxgpu's.
+
+    On a terminal the engine's own client (lxc or incus) runs it, so that editors and shells work. Else the output
+    comes when CMD has ended, errors and all on stdout.
+    """
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli import looks  # noqa: PLC0415
+    from lxgpu.services import access  # noqa: PLC0415
+
+    engine, records = wiring.engine(), looks.records()
+    if sys.stdin.isatty() and sys.stdout.isatty() and not with_input:
+        access.running(engine, access.known(records, name))
+        _hand_over(*_client(engine.server().kind, name, words), missing="install lxd-client, or use lxgpu ssh")
+    given = sys.stdin.buffer.read() if with_input else b""
+    ran = access.run(engine, records, name, words, stdin=given, timeout_s=timeout_s)
+    if ran.output:
+        screen.data(ran.output.removesuffix("\n"))
+    ctx.exit(ran.status)
+
+
+def _door(name: str) -> Door:
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli import looks  # noqa: PLC0415
+    from lxgpu.services import access  # noqa: PLC0415
+
+    return access.door(wiring.engine(), wiring.probe(), looks.records(), wiring.settings(), name)
+
+
+def _doors(screen: Screen) -> list[Door]:
+    """Those of all containers that run; of the others it is said why they are left out."""
+    from lxgpu.cli import looks  # noqa: PLC0415
+
+    found = []
+    for row in looks.records().instances:
+        try:
+            found.append(_door(row.name))
+        except LxgpuError as error:
+            if error.code not in {"not_ready", "missing", "not_found"}:
+                raise
+            screen.note(f"left out: {error.brief}")
+    return found
+
+
+def _options(way: Door) -> list[str]:
+    """What makes ssh take this container for itself and for no other."""
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services import access  # noqa: PLC0415
+    from lxgpu.services.keyring import MADE  # noqa: PLC0415
+
+    settings = wiring.settings()
+    known = _write(settings.run_dir / "known_hosts" / way.name, access.known_hosts(way))
+    options = ["-p", str(way.port), "-o", f"HostKeyAlias={way.alias}"]
+    for setting in (f"UserKnownHostsFile={known}", "GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=yes"):
+        options += ["-o", setting]
+    made = settings.state_dir / MADE / way.user
+    return options + (["-i", str(made)] if os.access(made, os.R_OK) else [])
+
+
+def _write(path: Path, text: str) -> Path:
+    """Put a file into place whole."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    except OSError as error:
+        raise LxgpuError("not_allowed", f"{path} cannot be written: {error.strerror}", fix="use sudo") from error
+    return path
+
+
+def _client(kind: str, name: str, words: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
+    """The engine's own client for a program on a terminal, and its environment."""
+    from lxgpu import wiring  # noqa: PLC0415
+
+    host = wiring.settings().hosts[0]
+    program, variable = ("incus", "INCUS_SOCKET") if kind == "incus" else ("lxc", "LXD_DIR")
+    where = host.socket if kind == "incus" else str(Path(host.socket).parent)
+    argv = [program, "exec", name, "--project", host.project, "--mode", "interactive", "--", *words]
+    return argv, {**os.environ, **({variable: where} if host.socket else {})}
+
+
+def _hand_over(argv: list[str], environment: dict[str, str], *, missing: str) -> NoReturn:
+    """Become another program."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvpe(argv[0], argv, environment)  # noqa: S606 -- no shell, on purpose
+    except FileNotFoundError:
+        raise LxgpuError("unavailable", f"there is no program {argv[0]}", fix=missing) from None
