@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import secrets
+import os
 import time
 from collections.abc import Mapping, Sequence
 
@@ -39,7 +39,7 @@ class LxdFiles(LxdBase):
         deadline = Deadline(timeout_s + _MARGIN_S)
         source = "/dev/null"
         if stdin:
-            source = f"/run/lxgpu-input-{secrets.token_hex(8)}"
+            source = f"/run/lxgpu-input-{os.urandom(8).hex()}"
             self.push(name, source, stdin, mode=0o600)
         seconds = max(1, math.ceil(timeout_s))
         body = {

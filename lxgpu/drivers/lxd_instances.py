@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 
 from lxgpu.drivers.lxd_base import LxdBase
@@ -95,7 +95,7 @@ class LxdInstances(LxdBase):
 
         def once() -> Answer:
             found = self._get(f"instances/{name}", what, deadline=deadline)
-            mark = Change(config={BARRIER_KEY: secrets.token_hex(4)})
+            mark = Change(config={BARRIER_KEY: os.urandom(4).hex()})
             return self._put(name, changed(table(found.metadata), mark), found.etag, what, deadline)
 
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
@@ -188,7 +187,9 @@ def _dhcp_ranges(config: Mapping[str, str], gateway: str) -> Iterator[tuple[str,
         first, _, last = part.partition("-")
         yield first.strip(), (last or first).strip()
     if not named:  # LXD then hands out all from .2 to the one before the broadcast address
-        net = ipaddress.ip_interface(gateway).network
+        from ipaddress import ip_interface  # noqa: PLC0415 - `ls` need not load it
+
+        net = ip_interface(gateway).network
         yield str(net[2]), str(net[-2])
 
 

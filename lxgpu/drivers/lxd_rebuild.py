@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from lxgpu.drivers.lxd_instances import LxdInstances
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Power, Sighting
@@ -32,16 +30,18 @@ class LxdRebuild(LxdInstances):
         """
         new, old = _beside(name, "new"), _beside(name, "old")
         kept = self.instance(old)
+        if kept and self.instance(name) is None and self.instance(new) is None:
+            self.rename(old, name)  # somebody removed NEW: begin again
+            kept = None
         if kept is None:
             kept = self._ready(name)
             self.delete(new)
             self.create(new, source=source, change=Change(), profiles=kept.profiles)
             self.rename(name, old)
         if self.instance(name) is None:
-            self.rename(new if self.instance(new) is not None else old, name)
-        if self.instance(old) is not None:
-            self._inherit(name, kept)
-            self.delete(old)
+            self.rename(new, name)
+        self._inherit(name, kept)
+        self.delete(old)
 
     def _ready(self, name: str) -> Sighting:
         kept = self.instance(name)
@@ -75,5 +75,7 @@ def _of_root(key: str) -> bool:
 
 def _beside(name: str, which: str) -> str:
     """The passing name of a second instance; reserved, since nobody's name starts with `lxgpu-`."""
+    import hashlib  # noqa: PLC0415 - 3 ms that `ls` need not pay
+
     whole = f"lxgpu-{which}-{name}"
     return whole if len(whole) <= _LONGEST else f"lxgpu-{which}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"

@@ -188,3 +188,31 @@ def test_a_daemon_killed_in_an_attach_leaves_what_left_nodes_tells(bench, engine
     engine.start(name)
     engine.update(name, Change(devices=device), etag=None)
     assert engine.left_nodes(name) == ()
+
+
+@pytest.mark.parametrize("stage", ["new made", "old put aside", "new in place", "inherited", "only old"])
+def test_a_rebuild_cut_short_is_finished_by_the_next(bench, engine, stage):
+    """Whatever write was the last before a crash, calling it again ends in the same state and leaves nothing over."""
+    device = gpu_device(bench.gpus[0])
+    name = bench.make(change=Change(config={"user.a": "1"}, devices={"g": device}))
+    engine.start(name)  # so that it has all its volatile keys
+    engine.push(name, "/root/f", b"old", mode=0o600)
+    engine.stop(name, timeout_s=20, force=True)
+    before = engine.instance(name)
+    new, old = f"lxgpu-new-{name}", f"lxgpu-old-{name}"
+    bench.made += [new, old]
+    if stage != "only old":
+        engine.create(new, source=f"image:{bench.image}", change=Change(), profiles=["default"])
+    if stage != "new made":
+        engine.rename(name, old)
+    if stage in {"new in place", "inherited"}:
+        engine.rename(new, name)
+    if stage == "inherited":
+        keys = {"volatile.uuid": before.uuid, "user.a": "1"}
+        engine.update(name, Change(config=keys, devices={"g": device}), etag=None)
+    engine.rebuild_root(name, source=f"image:{bench.image}")
+    after = engine.instance(name)
+    assert (after.uuid, after.devices, after.config["user.a"]) == (before.uuid, before.devices, "1")
+    assert engine.pull(name, "/root/f") is None
+    assert not [seen for seen in engine.instances(with_state=False) if seen.name.startswith("lxgpu-")]
+    engine.start(name)
