@@ -16,11 +16,8 @@ from lxgpu.errors import LxgpuError
 if TYPE_CHECKING:
     from lxgpu.services.access import Door
 
-_WORDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-"""After NAME everything belongs to the program inside."""
 
-
-@click.command(context_settings=_WORDS)
+@click.command()
 @click.option("-t", "--tty", is_flag=True, help="A terminal for the program, as ssh -t.")
 @click.argument("name", type=params.INSTANCE)
 @click.argument("words", nargs=-1, metavar="[-- CMD…]", type=click.UNPROCESSED)
@@ -61,7 +58,7 @@ def ssh_config(screen: Screen, *, name: str | None, hosts_only: bool) -> None:
             screen.data(access.stanza(texts, way) + commented)
 
 
-@click.command("exec", context_settings=_WORDS)
+@click.command("exec")
 @click.option("-i", "--stdin", "with_input", is_flag=True, help="Hand standard input over, read to its end first.")
 @click.option("--timeout", "timeout_s", type=params.DURATION, default="1h", show_default=True, help="When to end it.")
 @click.argument("name", type=params.INSTANCE)

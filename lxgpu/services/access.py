@@ -96,7 +96,7 @@ def running(engine: Engine, row: Instance) -> tuple[Sighting, int]:
         raise LxgpuError(
             "not_ready",
             f"{row.name} is {state or 'changing'}",
-            why=row.reason,
+            why=row.reason or (),
             fix=fixes.get(state or "", f"lxgpu restart {row.name}"),
         )
     return seen, seen.init_pid
