@@ -153,6 +153,7 @@ RESUME = Recipe(
     steps=(
         Step("configure", "", back_in_use),
         Step("start", "starting", making.start),
+        Step("account", "", making.refresh_account),
         Step("settle", "", settle),
     ),
 )

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping
 
 from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import InstanceState
 from lxgpu.model.operation import Identity
 from lxgpu.ports import Server
 from lxgpu.services.site import Site
@@ -73,10 +74,16 @@ def mirror_promises(site: Site) -> None:
     """Write what only the inventory knows of cards and people into LXD, so that `inventory rebuild` loses none."""
     records = site.inventory.read()
     housed = {row.owner for row in records.instances}
-    promises = {
+    reached = {row.owner for row in records.instances if row.state is not InstanceState.TRASHED}
+    promises: dict[str, dict[str, object]] = {
         "closed": {card.uuid: [card.closed, card.closed_by] for card in records.cards if card.closed},
         "quarantined": {str(row.slot): row.quarantine for row in records.slots if row.quarantine},
         "people": {row.name: [row.uid, row.ssh_port] for row in records.persons if row.name not in housed},
+        "keys": {
+            row.name: sorted(lines)
+            for row in records.persons
+            if row.name not in reached and (lines := [key.line for key in records.keys if key.person == row.name])
+        },
     }
     text = json.dumps({key: value for key, value in promises.items() if value}, sort_keys=True)
     for _ in range(5):

@@ -91,6 +91,19 @@ def account(work: Work) -> None:
     login_works(work.site, wanted, private)
 
 
+def refresh_account(work: Work) -> None:
+    """Keys and banner as they are now; what changed while it was stopped is made up for.
+
+    A system that its owner broke starts all the same: that nothing could be written is said.
+    """
+    try:
+        give_account(work.site, picture(work.site, work.name, gpus=work.gpus()))
+    except LxgpuError as error:
+        if error.code not in {"bootstrap_failed", "engine", "outcome_unknown"}:
+            raise
+        work.site.say(f"keys and banner are as they were before: {error.brief}")
+
+
 def verify(work: Work) -> None:
     """Exactly the granted nodes, and the limits that were asked for."""
     giving.verify(work)

@@ -39,6 +39,7 @@ _START = (
     Step("configure", "", in_line),
     Step("start", "starting", making.start),
     Step("nodes", "", giving.verify),
+    Step("account", "", making.refresh_account),
 )
 START = Recipe(kind="start", steps=_START)
 STOP = Recipe(kind="stop", steps=(Step("stop", "stopping", stop),))

@@ -61,11 +61,7 @@ def create(site: Site, request: CreateRequest) -> Instance:
     if not request.keys:
         request = replace(request, keys=tuple((key.fingerprint, key.text) for key in keys_for(site, request.owner)))
     ensure_template(site, find_image(site, request.image), site.profile(request.profile))
-    ground = Ground(
-        network=site.engine.network(site.settings.network.bridge),
-        listening=site.probe.listening_ports(),
-        uid=site.host_uid(request.owner),
-    )
+    ground = look_at_ground(site, request.owner)
     carry_out(
         site,
         CREATE,
@@ -84,7 +80,7 @@ def _write(site: Site, tx: Tx, snapshot: Snapshot, request: CreateRequest, groun
     raise_if_refused(decision, f"create {request.name}", snapshot.policy)
     ensure_idle(snapshot, request.name)
     known = snapshot.records.person(request.owner)
-    person = known or _new_person(snapshot, request.owner, ground, ports=site.settings.network.ports)
+    person = known or new_person(snapshot, request.owner, ground, ports=site.settings.network.ports)
     old = {key.fingerprint for key in snapshot.records.keys if key.person == person.name}
     fresh = [
         Key(person=person.name, fingerprint=fingerprint, line=line, added_at=snapshot.now)
@@ -109,7 +105,17 @@ def _write(site: Site, tx: Tx, snapshot: Snapshot, request: CreateRequest, groun
     return operation.id
 
 
-def _new_person(snapshot: Snapshot, name: str, ground: Ground, *, ports: range) -> Person:
+def look_at_ground(site: Site, person: str) -> Ground:
+    """The host's network, its taken ports, and the account id that the person has on it."""
+    return Ground(
+        network=site.engine.network(site.settings.network.bridge),
+        listening=site.probe.listening_ports(),
+        uid=site.host_uid(person),
+    )
+
+
+def new_person(snapshot: Snapshot, name: str, ground: Ground, *, ports: range) -> Person:
+    """A person with an account id and a port of their own; error `no_numbers`: one of the ranges is used up."""
     people = snapshot.records.persons
     uid = allocate.uid({row.uid for row in people}, wanted=ground.uid)
     taken = {row.ssh_port for row in people} | ground.listening | proxy_ports(snapshot.seen)

@@ -188,6 +188,11 @@ def _read_promises(found: Found, text: str, *, now: datetime) -> None:
     promises = json.loads(text or "{}")
     for name, (uid, port) in promises.get("people", {}).items():
         found.people.setdefault(name, Person(name=name, uid=uid, ssh_port=port, created_at=now))
+    for name, lines in promises.get("keys", {}).items():
+        found.keys.extend(
+            Key(person=name, fingerprint=key.fingerprint, line=key.text, added_at=now)
+            for key in parse_keys("\n".join(lines))
+        )
     for gpu, (reason, by) in promises.get("closed", {}).items():
         known = found.cards.get(gpu) or Card(uuid=gpu, host="", pci="", model="", memory_bytes=None, seen_at=now)
         found.cards[gpu] = replace(known, closed=reason, closed_by=by, closed_at=now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lxgpu.errors import LxgpuError
 from lxgpu.services import observe
 from lxgpu.services.ending import DELETE, EMPTY, RESUME, SUSPEND
+from lxgpu.services.keys import KEYS
 from lxgpu.services.lending import ATTACH, RELEASE
 from lxgpu.services.making import CREATE
 from lxgpu.services.mend import MEND, mend
@@ -14,7 +15,7 @@ from lxgpu.services.site import Site
 
 RECIPES: dict[str, Recipe] = {
     recipe.kind: recipe
-    for recipe in (CREATE, DELETE, SUSPEND, RESUME, ATTACH, RELEASE, START, STOP, RESTART, MEND, EMPTY)
+    for recipe in (CREATE, DELETE, SUSPEND, RESUME, ATTACH, RELEASE, START, STOP, RESTART, MEND, EMPTY, KEYS)
 }
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fakes.engine import FakeEngine
-from fakes.engine_core import File
+from fakes.engine_core import FakeInstance, File
 from fakes.login import FakeLogin
 from fakes.probe import FakeProbe, beside
 from fakes.system import FakeClock, FakeLocks
@@ -39,6 +39,7 @@ from lxgpu.units import parse_size
 LISTEN = "198.51.100.7"
 _KEYS = re.compile(r"<<'KEYS'\n(.*?)\nKEYS\n", re.DOTALL)
 _CHECK = re.compile(r"printf '%s\\n' '(.*?)' >\"/run/lxgpu/")
+_REMOVED = re.compile(r"rm -f (\S+)")
 _NAME = re.compile(r"^name=(\S+) uid=", re.MULTILINE)
 
 
@@ -133,13 +134,20 @@ def limits_of(config: Mapping[str, str]) -> Limits:
 
 
 class LoginOfSite(FakeLogin):
-    """Logins through the ports that the fake LXD publishes; `id -un` tells the account."""
+    """Logins through the ports that the fake LXD publishes; `id -un` tells the account, `rm` takes files away."""
+
+    def __init__(self, clock: FakeClock, engine: FakeEngine) -> None:
+        super().__init__(clock, lambda host, port, user: _door(engine, host, port, user))
+        self._engine = engine
 
     def check(self, *, host: str, port: int, user: str, private_key: str, timeout_s: float, command: str) -> Ran:
         """Log in, run a command, return its end."""
         ran = super().check(
             host=host, port=port, user=user, private_key=private_key, timeout_s=timeout_s, command=command
         )
+        found = _open_at(self._engine, port)
+        if found is not None and (gone := _REMOVED.search(command)):
+            found.files.pop(gone[1], None)
         known = command in self.answers or not command.startswith("id -un")
         return ran if known else Ran(0, f"{user}\n")
 
@@ -170,7 +178,7 @@ def make_site(
         inventory=inventory or MemoryInventory(),
         clock=clock,
         locks=FakeLocks(clock),
-        login=LoginOfSite(clock, lambda host, port, user: _door(engine, host, port, user)),
+        login=LoginOfSite(clock, engine),
         texts=JinjaTexts((shipped("templates"),)),
         settings=make_settings(folder),
         policy=lambda: rules,
@@ -186,7 +194,7 @@ def make_site(
 def request_for(site: Site, name: str, *, owner: str = "", gpus: int = 0, **more: object) -> CreateRequest:
     """What `lxgpu create NAME --gpus N` asks for; without `keys` the person gets one of their own."""
     _, line = site.login.new_key(owner or name)
-    keys = more.pop("keys", tuple((key.fingerprint, key.line) for key in parse_keys(line)))
+    keys = more.pop("keys", tuple((key.fingerprint, key.text) for key in parse_keys(line)))
     wanted = GpuRequest(instance=name, owner=owner or name, more=gpus)
     return CreateRequest(gpus=wanted, profile="base", keys=keys, **more)
 
@@ -207,21 +215,22 @@ def _script(engine: FakeEngine, text: str) -> Ran:
     keys, person = _KEYS.search(text), _NAME.search(text)
     if keys and person:
         instance = engine.machines["default", engine.ran[-1][0]]
-        path = f"/etc/ssh/authorized_keys.d/{person[1]}"
-        check = _CHECK.search(text)
-        instance.files[path] = File(f"{keys[1]}\n{check[1] if check else ''}\n".encode(), 0o644, 0, 0)
+        instance.files[f"/etc/ssh/authorized_keys.d/{person[1]}"] = File(f"{keys[1]}\n".encode(), 0o644, 0, 0)
+        if check := _CHECK.search(text):
+            instance.files[f"/run/lxgpu/{person[1]}.keys"] = File(f"{check[1]}\n".encode(), 0o644, 0, 0)
     return Ran(0, "")
+
+
+def _open_at(engine: FakeEngine, port: int) -> FakeInstance | None:
+    """The running container that publishes a port."""
+    running = (found for found in engine.machines.values() if found.power is Power.RUNNING)
+    return next((one for one in running if one.project == "default" and port in proxy_ports(one.devices)), None)
 
 
 def _door(engine: FakeEngine, host: str, port: int, user: str) -> list[str] | None:
     """The keys that let a user in at a port: those inside the running container that publishes it."""
-    for (project, _), found in engine.machines.items():
-        if (
-            host == LISTEN
-            and project == "default"
-            and found.power is Power.RUNNING
-            and port in proxy_ports(found.devices)
-        ):
-            file = found.files.get(f"/etc/ssh/authorized_keys.d/{user}")
-            return file.content.decode().splitlines() if file else []
-    return None
+    found = _open_at(engine, port) if host == LISTEN else None
+    if found is None:
+        return None
+    paths = (f"/etc/ssh/authorized_keys.d/{user}", f"/run/lxgpu/{user}.keys")
+    return [line for path in paths if path in found.files for line in found.files[path].content.decode().splitlines()]

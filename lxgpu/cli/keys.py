@@ -1,0 +1,130 @@
+"""`lxgpu keys`: the public SSH keys that let a person in."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Column, Output
+from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from lxgpu.config.keys import PublicKey
+    from lxgpu.services.keys import KeyView
+    from lxgpu.services.site import Site
+
+COLUMNS = (
+    Column("FINGERPRINT", "fingerprint"),
+    Column("TYPE", "type"),
+    Column("COMMENT", "comment", text=lambda comment: comment or "-"),
+    Column("ADDED", "added_at", text=lambda at: f"{at:%Y-%m-%d}"),
+    Column("PERSON", "person", wide=True),
+    Column("OPTIONS", "options", wide=True, text=lambda options: options or "-"),
+)
+PERSON = click.argument("person", metavar="NAME", type=params.PERSON)
+
+
+@click.group()
+def keys() -> None:
+    """A person's public SSH keys; they need not have a container yet."""
+
+
+@keys.command()
+@PERSON
+@params.output
+def ls(out: Output, person: str) -> None:
+    """List the keys of NAME."""
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.services import looking  # noqa: PLC0415
+    from lxgpu.services.keys import views  # noqa: PLC0415
+
+    records = looking.records_of(lambda: wiring.inventory(read_only=True))
+    _show(out, views(records, person), person)
+
+
+@keys.command()
+@PERSON
+@click.argument("source", metavar="FILE|-")
+@params.change
+@params.output
+def add(out: Output, person: str, source: str, *, dry_run: bool, yes: bool) -> None:
+    """Add public keys from a file, or from standard input with `-`, to those of NAME.
+
+    They count at once in a running container. Without a container they are kept until there is one.
+    """
+    del yes  # nobody loses anything by it
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services import keys as service  # noqa: PLC0415
+    from lxgpu.services.recover import recover  # noqa: PLC0415
+
+    given = _read(source)
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(person))
+        if dry_run:
+            out.plan(service.plan_add(site, person, given))
+            return
+        recover(site)
+        count = service.add(site, person, given)
+        steps.done(person, f"{count} of {len(given)} keys are new" if count < len(given) else f"{count} keys added")
+    _show_all(out, site, person)
+
+
+@keys.command()
+@PERSON
+@click.argument("fingerprint")
+@params.change
+@params.output
+def rm(out: Output, person: str, fingerprint: str, *, dry_run: bool, yes: bool) -> None:
+    """Take a key of NAME away, by its fingerprint or the beginning of it.
+
+    Who is logged in by it stays so: `lxgpu restart` ends that.
+    """
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services import keys as service  # noqa: PLC0415
+    from lxgpu.services.recover import recover  # noqa: PLC0415
+
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(person))
+        plan = service.plan_remove(site, person, fingerprint)
+        if dry_run:
+            out.plan(plan)
+            return
+        last = service.is_last(site.inventory.read(), person)
+        if last:
+            params.confirm(f"this is the last key of {person}, who cannot log in without it", yes=yes)
+        recover(site)
+        service.remove(site, person, fingerprint)
+        steps.done(person, "key removed")
+    if last:
+        out.screen.warn(f"{person} has no key any more and cannot log in; lxgpu keys add {person} FILE gives one")
+    _show_all(out, site, person)
+
+
+def _show_all(out: Output, site: Site, person: str) -> None:
+    from lxgpu.services.keys import views  # noqa: PLC0415
+
+    _show(out, views(site.inventory.read(), person), person)
+
+
+def _show(out: Output, views: tuple[KeyView, ...], person: str) -> None:
+    out.items("keys", views, COLUMNS, empty=f"{person} has no keys; lxgpu keys add {person} FILE gives one")
+
+
+def _read(source: str) -> tuple[PublicKey, ...]:
+    from lxgpu.config.keys import parse_keys  # noqa: PLC0415
+
+    name = "standard input" if source == "-" else source
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise LxgpuError(
+            "usage", f"{name}: {error.strerror}", fix="give the path of a .pub file, or - for standard input"
+        ) from error
+    found = parse_keys(text, name=name)
+    if not found:
+        raise LxgpuError("bad_key", f"{name}: there is no key in it", fix="ssh-keygen -t ed25519 makes one")
+    return found
