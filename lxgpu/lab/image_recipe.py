@@ -89,5 +89,9 @@ REMOVED = (
 
 def recipe_key() -> str:
     """Sixteen hex digits that change whenever the recipe does."""
-    parts = [SUITE, PACKAGES, MASKED, ENABLED, FILES, LINKS, REMOVED]
+    return key_of(SUITE, PACKAGES, MASKED, ENABLED, FILES, LINKS, REMOVED)
+
+
+def key_of(*parts: object) -> str:
+    """Sixteen hex digits that stand for these parts, in this order."""
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -72,12 +72,12 @@ class Paths:
 
     @property
     def state(self) -> Path:
-        """Lxgpu's inventory of this lab."""
+        """The inventory of this lab."""
         return self.directory / "state"
 
     @property
     def run(self) -> Path:
-        """Lxgpu's sockets and the lab's own pid files."""
+        """Sockets, and the lab's own pid files."""
         return self.directory / "run"
 
     @property

@@ -72,15 +72,21 @@ def lab_processes(directory: Path) -> list[Process]:
 
 
 def end_all(directory: Path, *, limit: float = 20) -> list[Process]:
-    """Kill the lab's processes until there are none; return those that are left after `limit` seconds."""
+    """Kill the lab's processes until there are none; return those that are left after `limit` seconds.
+
+    What has been seen once is waited for to its end: a process that is dying shows neither environment nor
+    namespaces any more, and still sits in its cgroup.
+    """
     deadline = time.monotonic() + limit
-    while left := lab_processes(directory):
-        if time.monotonic() > deadline:
-            return left
-        for process in left:
+    seen: set[Process] = set()
+    while True:
+        fresh = lab_processes(directory)
+        seen = {process for process in seen.union(fresh) if process.alive()}
+        if not seen or time.monotonic() > deadline:
+            return sorted(seen, key=lambda process: process.pid)
+        for process in fresh:
             _kill(process)
         time.sleep(0.05)
-    return []
 
 
 def _kill(process: Process) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ from lxgpu.lab.programs import run, search_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+# A second cgroup of the same container, made while the first was still there.
+NUMBERED = re.compile(r"-\d+$")
 CGROUP_NAME = re.compile(r"^lxc\.(?:payload|monitor)\.")
 
 
@@ -52,21 +56,36 @@ def cgroups(directory: Path) -> set[Path]:
         for _, path in processes.cgroups_of(process.pid):
             if top := processes.PAYLOAD.match(path):
                 tops.add(top["top"].rpartition("/")[2])
-    for folder in ("lxd/containers", "lxd/containers-snapshots"):
-        names = [entry.name for entry in Path(directory, folder).glob("*")]
-        tops |= {f"lxc.{part}.{name}" for name in names for part in ("payload", "monitor")}
-    return {path for path in _container_cgroups() if path.name in tops or path.name.rpartition("-")[0] in tops}
+    names = [entry.name for entry in Path(directory, "lxd/containers").glob("*")]
+    tops |= {f"lxc.{part}.{name}" for name in names for part in ("payload", "monitor")}
+    return {path for path in _container_cgroups() if NUMBERED.sub("", path.name) in tops or path.name in tops}
 
 
-def remove_cgroups(paths: Iterable[Path]) -> None:
-    """Remove those that are empty by now; one that is not belongs to a container of somebody else."""
-    for path in paths:
-        below = [entry.parent for entry in path.glob("**/cgroup.procs")] or [path]
-        for folder in sorted(below, key=lambda entry: -len(entry.parts)):
-            try:
-                folder.rmdir()
-            except OSError:  # in use
-                break
+def remove_cgroups(paths: Iterable[Path], *, limit: float = 3) -> list[Path]:
+    """Remove those in which nobody lives; return the ones that stay although nobody does.
+
+    One with processes is another daemon's container of the same name.
+    """
+    deadline = time.monotonic() + limit
+    left = [path for path in paths if path.exists()]
+    while True:
+        empty = [path for path in left if not _inhabited(path)]
+        for path in empty:
+            for folder in sorted((procs.parent for procs in path.glob("**/cgroup.procs")), reverse=True):
+                with suppress(OSError):  # still letting go of its last process
+                    folder.rmdir()
+        left = [path for path in empty if path.exists()]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.05)
+
+
+def _inhabited(path: Path) -> bool:
+    for procs in path.glob("**/cgroup.procs"):
+        with suppress(OSError):  # gone meanwhile
+            if procs.read_text():
+                return True
+    return False
 
 
 def _container_cgroups() -> Iterable[Path]:

@@ -43,10 +43,9 @@ def down(name: str, *, progress: Callable[[str], None] = lambda _: None) -> bool
         for loop in processes.loops_of(paths.directory):
             remains.attempt(["losetup", "-d", loop])
         remains.remove_network(lab.bridge if lab else claims.bridge_name(name))
-        remains.remove_cgroups(cgroups)
         if lab:
             _free_consoles(lab.consoles)
-        left = _left_over(lab, paths.directory)
+        left = [f"cgroup {path}" for path in remains.remove_cgroups(cgroups)] + _left_over(lab, paths.directory)
         if not left:
             _remove_files(paths.directory)
             progress(f"lab {name}: gone")
