@@ -44,6 +44,7 @@ def attach(
     from lxgpu.model.request import GpuRequest  # noqa: PLC0415
     from lxgpu.services import lending  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
+    from lxgpu.services.refusal import recording  # noqa: PLC0415
 
     if (count is None) == (not cards):
         raise LxgpuError("usage", "say how many cards, or which", fix="--gpus 2, --gpus +1, or --gpu UUID")
@@ -56,7 +57,8 @@ def attach(
             out.plan(plan)
             return
         recover(site)
-        lending.attach(site, name, number=number, more=more, request=request, lease_s=lease_s)
+        with recording(site, name):
+            lending.attach(site, name, number=number, more=more, request=request, lease_s=lease_s)
         steps.done(name, "attached")
     show_created(out, site, [name])
 

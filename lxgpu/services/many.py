@@ -10,6 +10,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Instance
 from lxgpu.model.request import CreateRequest
 from lxgpu.services.provision import create
+from lxgpu.services.refusal import recording
 from lxgpu.services.site import Site
 
 
@@ -32,8 +33,10 @@ def create_many(
     """Create them all, in the order given as far as workers are free; `ended` hears of each as it ends."""
 
     def one(request: CreateRequest) -> Outcome:
+        site = sites(request)
         try:
-            outcome = Outcome(request, instance=create(sites(request), request))
+            with recording(site, request.name):
+                outcome = Outcome(request, instance=create(site, request))
         except LxgpuError as error:
             outcome = Outcome(request, error=error)
         ended(outcome)

@@ -1,13 +1,20 @@
-"""A plan that was not granted, as the error that says so."""
+"""A plan that was not granted: the error that says so, and the line of history that lets `why` explain it later."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lxgpu.errors import CATALOGUE, Exit, LxgpuError
 from lxgpu.model.plan import Plan, Verdict
 from lxgpu.model.quota import Policy
+from lxgpu.services.site import Site
 
 # Which reason names the error when there are several: what cannot be cured by waiting comes first.
 _ORDER = (Exit.USAGE, Exit.NOT_FOUND, Exit.NOT_ALLOWED, Exit.CONFLICT, Exit.REFUSED, Exit.NO_CAPACITY)
+
+_REMEMBERED = frozenset({Exit.NOT_ALLOWED, Exit.REFUSED, Exit.NO_CAPACITY})
+"""What the policy or the lack of cards refused; a wrong word or a name that is taken is no refusal."""
 
 _FIXES = {
     "over_limit": "ask for less, give some back (lxgpu release), or have the policy file changed",
@@ -36,3 +43,25 @@ def raise_if_refused(plan: Plan, what: str, policy: Policy) -> None:
         fix=fix,
         details={"reasons": [{"code": reason.code, "text": reason.text} for reason in plan.reasons]},
     )
+
+
+@contextmanager
+def recording(site: Site, subject: str) -> Iterator[None]:
+    """What is refused to `subject` in here becomes an event, kind `refused`, before the error goes on."""
+    try:
+        yield
+    except LxgpuError as error:
+        record_refusal(site, error, subject)
+        raise
+
+
+def record_refusal(site: Site, error: LxgpuError, subject: str) -> None:
+    """Note a refusal in the history; errors of other kinds are none. It stands outside what was rolled back."""
+    if error.status not in _REMEMBERED:
+        return
+    detail = {"message": error.brief, "why": list(error.why), **error.details}
+    try:
+        with site.write() as tx:
+            tx.event("refused", subject, rule=error.code, detail=detail)
+    except LxgpuError as failed:  # the refusal is what people must hear of
+        site.say(f"the refusal could not be noted in the history: {failed.brief}")
