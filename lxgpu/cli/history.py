@@ -69,12 +69,13 @@ def _event_columns(times: Times) -> tuple[Column, ...]:
         Column("SUBJECT", "subject"),
         Column("BY", "actor"),
         Column("RULE", "rule"),
-        Column("DETAIL", lambda item: _told(cast("EventView", item).detail) or None),
+        Column("DETAIL", lambda item: told(cast("EventView", item).detail) or None),
     )
 
 
-def _told(detail: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in detail.items() if value not in (None, "", [], False)}
+def told(detail: Mapping[str, object]) -> dict[str, object]:
+    """What of the detail says something; the reasons are in the message in other words."""
+    return {key: value for key, value in detail.items() if key != "reasons" and value not in (None, "", [], False)}
 
 
 def _reason_columns(times: Times) -> tuple[Column, ...]:

@@ -165,11 +165,13 @@ def why(screen: Screen, subject: str) -> tuple[tuple[ReasonView, ...], Times]:
     """
     shown = instance(screen, subject)
     if shown is not None:
-        return explain.about_instance(shown.records, shown.row, shown.view, shown.events), shown.times
+        times = shown.times
+        return explain.about_instance(shown.records, shown.row, shown.view, shown.events, show=times.show), times
     gone = explain.about_absent(subject, events_of(subject))
     if gone:
         return gone, lab_times(screen)[0]
     found = scene(screen)
     view = the_gpu(found, subject)
     note = found.cards.notes.get(view.uuid, "")
-    return explain.about_gpu(found.records, view, note, events_of(view.uuid)), found.times
+    reasons = explain.about_gpu(found.records, view, note, events_of(view.uuid), show=found.times.show)
+    return reasons, found.times

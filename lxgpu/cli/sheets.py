@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lxgpu.cli.columns import short_model
+from lxgpu.cli.history import told
 from lxgpu.cli.looks import Scene, Shown
 from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column
@@ -108,7 +109,7 @@ def event_lines(events: Iterable[Event], times: Times) -> list[str]:
 
 def _details(event: Event) -> str:
     parts = [f"rule {event.rule}"] if event.rule else []
-    parts += [f"{key} {cell(value)}" for key, value in event.detail.items() if value not in (None, "", [], False)]
+    parts += [f"{key} {cell(value)}" for key, value in told(event.detail).items()]
     return f" ({'; '.join(parts)})" if parts else ""
 
 

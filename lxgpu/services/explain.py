@@ -1,11 +1,12 @@
 """`why`: what made a container or a card what it is, from the rows, what was seen, and the events; pure.
 
-Each line is one fact with its time, who did it and by which rule, the present state first.
+Each line is one fact with its time, who did it and by which rule, the present state first. Events are given newest
+first; `show` writes an instant for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,6 +17,8 @@ from lxgpu.model.operation import Event
 from lxgpu.model.snapshot import Records
 from lxgpu.services.cardviews import FOREIGN, GpuView
 from lxgpu.services.views import InstanceView
+
+Show = Callable[[datetime], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,13 @@ _STATES = {
 }
 
 
-def about_gpu(records: Records, view: GpuView, note: str, events: Sequence[Event]) -> tuple[ReasonView, ...]:
-    """Who holds a card, since when and by whose doing, or why nobody may have it; `events` newest first."""
+def about_gpu(
+    records: Records, view: GpuView, note: str, events: Sequence[Event], *, show: Show
+) -> tuple[ReasonView, ...]:
+    """Who holds a card, since when and by whose doing, or why nobody may have it."""
     mine = [event for event in events if concerns(event, view.uuid)]
     rows = [row for row in records.assignments if row.slot.gpu == view.uuid and row.live]
-    found = [_holding(row, mine) for row in rows]
+    found = [_holding(row, mine, show) for row in rows]
     found += [
         ReasonView(view.uuid, FOREIGN, f"{slot.holder} has it attached without lxgpu, so it is lent to nobody")
         for slot in view.slots
@@ -57,12 +62,12 @@ def about_gpu(records: Records, view: GpuView, note: str, events: Sequence[Event
     ]
     found += _out_of_service(records, view, note, mine)
     if not found:
-        found.append(_free(records, view, mine))
+        found.append(_free(records, view, mine, show))
     return tuple(found)
 
 
 def about_instance(
-    records: Records, row: Instance, view: InstanceView, events: Sequence[Event]
+    records: Records, row: Instance, view: InstanceView, events: Sequence[Event], *, show: Show
 ) -> tuple[ReasonView, ...]:
     """The state of a container, what it holds and by whose doing, what is under way, what was refused to it last."""
     mine = [event for event in events if event.subject == row.name]
@@ -71,7 +76,7 @@ def about_instance(
     found = [_fact(row.name, state, text, _last(mine, *_KINDS.get(state, ("created",))))]
     if state == "stopped" and row.running:
         found.append(ReasonView(row.name, "stopped_outside", "it should run: it stopped by itself or without lxgpu"))
-    found += [_holding(held, mine) for held in records.held_by(row.name)]
+    found += [_holding(held, mine, show) for held in records.held_by(row.name)]
     found += [
         ReasonView(
             row.name,
@@ -114,8 +119,8 @@ _KINDS = {
 }
 
 
-def _holding(row: Assignment, events: Iterable[Event]) -> ReasonView:
-    until = f", until {row.until:%Y-%m-%d %H:%M} UTC" if row.until else ", without an end"
+def _holding(row: Assignment, events: Iterable[Event], show: Show) -> ReasonView:
+    until = f", until {show(row.until)}" if row.until else ", without an end"
     words = {
         AssignmentState.ATTACHING: "gets it now",
         AssignmentState.RELEASING: "gives it back: it is not proven free yet",
@@ -158,11 +163,11 @@ def _out_of_service(records: Records, view: GpuView, note: str, events: Iterable
     return found
 
 
-def _free(records: Records, view: GpuView, events: Iterable[Event]) -> ReasonView:
+def _free(records: Records, view: GpuView, events: Iterable[Event], show: Show) -> ReasonView:
     if any(slot.state is None for slot in view.slots):
         return ReasonView(view.uuid, "unknown", "nobody holds it by the inventory, but LXD does not answer")
     known = records.slot(Slot(view.uuid))
-    proof = f"; proven free at {known.proven_at:%Y-%m-%d %H:%M} UTC" if known is not None and known.proven_at else ""
+    proof = f"; proven free at {show(known.proven_at)}" if known is not None and known.proven_at else ""
     last = next((one for one in events if one.kind == "released"), None)
     if last is None:
         return ReasonView(view.uuid, "free", f"nobody holds it{proof}")
