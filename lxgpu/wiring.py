@@ -159,11 +159,11 @@ def texts() -> Texts:
 def warm() -> None:
     """Import in the background what a change will need in a moment, while LXD is being asked what there is."""
     import threading  # noqa: PLC0415
+    from importlib import import_module  # noqa: PLC0415
 
     def load() -> None:
-        import jinja2  # noqa: F401, PLC0415
-        import paramiko  # noqa: F401, PLC0415
-        import pylxd  # type: ignore[import-untyped]  # noqa: F401, PLC0415 - it ships no types
+        for name in ("pylxd", "paramiko", "jinja2"):
+            import_module(name)
 
     threading.Thread(target=load, daemon=True).start()
 

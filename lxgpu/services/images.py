@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 
 from lxgpu.config.profiles import Profile
-from lxgpu.drivers import devices
 from lxgpu.errors import LxgpuError
+from lxgpu.model import devices
 from lxgpu.model.instance import Power
 from lxgpu.ports import Change, Image
 from lxgpu.services import instances

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lxgpu.drivers import devices
 from lxgpu.errors import LxgpuError
+from lxgpu.model import devices
 from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person
 from lxgpu.model.plan import Plan
 from lxgpu.model.request import CreateRequest

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from lxgpu.config.profiles import Profile
 from lxgpu.config.settings import Settings
-from lxgpu.drivers import devices
+from lxgpu.model import devices
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Instance, InstanceState, Person, Sighting

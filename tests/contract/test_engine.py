@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lxgpu.drivers.devices import deny_rules, gpu_device, gpu_device_name, ssh_device
+from lxgpu.model.devices import deny_rules, gpu_device, gpu_device_name, ssh_device
 from lxgpu.model.instance import Power
 from lxgpu.ports import Change
 

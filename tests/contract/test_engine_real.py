@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from lxgpu.drivers.devices import gpu_device, gpu_device_name, hwaddr_for, nic_device
+from lxgpu.model.devices import gpu_device, gpu_device_name, hwaddr_for, nic_device
 from lxgpu.drivers.engine import LxdEngine
 from lxgpu.model.instance import Power
 from lxgpu.ports import Change

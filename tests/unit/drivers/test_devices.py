@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lxgpu.drivers import devices
+from lxgpu.model import devices
 from lxgpu.model.gpu import DeviceNode, Gpu
 from lxgpu.model.instance import Limits
 
