@@ -43,8 +43,16 @@ if TYPE_CHECKING:
 @params.change
 @params.output
 def create(
-    out: Output, /, name: str | None, *, batch: str | None, host: str, dry_run: bool, yes: bool, **options: Any
-) -> None:  # noqa: ANN401 -- click's options, named above
+    out: Output,
+    /,
+    name: str | None,
+    *,
+    batch: str | None,
+    host: str,
+    dry_run: bool,
+    yes: bool,
+    **options: Any,  # noqa: ANN401 - click's options, named above
+) -> None:
     """Make NAME's container: limits, cards, account, keys; done when an SSH login worked.
 
     Cards are a lease (see --for) and displace nobody: with none free the command ends with status 7 and leaves

@@ -85,12 +85,11 @@ def _pairs(keys: Sequence[PublicKey]) -> tuple[tuple[str, str], ...]:
 
 def show_created(out: Output, site: Site, names: Sequence[str]) -> None:
     """The containers that were made or were there, with how to get in."""
+    from lxgpu.cli.listing import INSTANCE_COLUMNS  # noqa: PLC0415
     from lxgpu.services.report import instance_views  # noqa: PLC0415
 
-    from lxgpu.cli.listing import INSTANCE_COLUMNS  # noqa: PLC0415
-
     records = site.inventory.read()
-    views = [view for view in instance_views(records, site.engine.instances(with_state=False), site.settings)]
+    views = list(instance_views(records, site.engine.instances(with_state=False), site.settings))
     chosen = [view for view in views if view.name in set(names)]
     out.items("instances", chosen, INSTANCE_COLUMNS)
     if out.structured:

@@ -28,8 +28,8 @@ class GpuRequest:
 class CreateRequest:
     """A new container: who, what it is made from, its limits' flags, its cards and keys.
 
-    `keys` are whole authorized_keys lines with their fingerprints. `lease_s` bounds the cards' lease, `expires` is when the
-    container is suspended.
+    `keys` are whole authorized_keys lines with their fingerprints. `lease_s` bounds the cards' lease, `expires` is
+    when the container is suspended.
     """
 
     gpus: GpuRequest

@@ -6,7 +6,7 @@ from collections import defaultdict
 from fnmatch import fnmatchcase
 
 from lxgpu.model.assignment import AssignmentState
-from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.gpu import Gpu, Reading, Slot
 from lxgpu.model.plan import Reason
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Observation, Records, Snapshot
@@ -18,26 +18,35 @@ def obstacles(records: Records, seen: Observation) -> dict[str, Reason]:
 
     Codes: `held`, `promised`, `closed`, `quarantined`, `sick`, `foreign`.
     """
-    found: dict[str, Reason] = {}
-    for holding in holdings(seen):
-        if records.holder(Slot(holding.uuid)) is None:
-            text = f"attached to {holding.instance} (project {holding.project}) without lxgpu"
-            found[holding.uuid] = Reason("foreign", text)
-    for reading in seen.readings.items if seen.readings else ():
-        if reading.fault:
-            found[reading.uuid] = Reason("sick", f"NVML says {reading.fault}")
-    for slot in records.slots:
-        if slot.quarantine:
-            found[slot.slot.gpu] = Reason("quarantined", slot.quarantine)
-    for card in records.cards:
-        if card.closed:
-            found[card.uuid] = Reason("closed", f"closed by {card.closed_by}: {card.closed}")
+    found = {**_foreign(records, seen), **_out_of_service(records, seen)}
     for row in records.assignments:
         if row.live:
             found[row.slot.gpu] = Reason("held", f"held by {row.instance}")
         elif row.state is AssignmentState.PLANNED:
             found.setdefault(row.slot.gpu, Reason("promised", f"promised to {row.instance}"))
     return found
+
+
+def _foreign(records: Records, seen: Observation) -> dict[str, Reason]:
+    return {
+        holding.uuid: Reason("foreign", f"attached to {holding.instance} (project {holding.project}) without lxgpu")
+        for holding in holdings(seen)
+        if records.holder(Slot(holding.uuid)) is None
+    }
+
+
+def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
+    """What NVML, a fence or an admin says against a card; the admin's word comes last and counts."""
+    sick = ((row.uuid, Reason("sick", f"NVML says {row.fault}")) for row in _sick(seen))
+    stuck = ((row.slot.gpu, Reason("quarantined", row.quarantine)) for row in records.slots if row.quarantine)
+    closed = (
+        (row.uuid, Reason("closed", f"closed by {row.closed_by}: {row.closed}")) for row in records.cards if row.closed
+    )
+    return {**dict(sick), **dict(stuck), **dict(closed)}
+
+
+def _sick(seen: Observation) -> tuple[Reading, ...]:
+    return tuple(row for row in (seen.readings.items if seen.readings else ()) if row.fault)
 
 
 def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[Reason, ...]:

@@ -69,6 +69,6 @@ def ensure_idle(snapshot: Snapshot, instance: str) -> None:
         raise LxgpuError(
             "conflict",
             f"{busy[0].kind} of {instance} is not at its end yet",
-            why=f"begun at {busy[0].created_at:%Y-%m-%d %H:%M} UTC by {busy[0].actor}, now at step {busy[0].step or '-'}",
+            why=f"begun {busy[0].created_at:%Y-%m-%d %H:%M} UTC by {busy[0].actor}, at step {busy[0].step or '-'}",
             fix="repeat in a moment; lxgpu history shows how it goes",
         )

@@ -13,8 +13,8 @@ from lxgpu.model.snapshot import Records
 from lxgpu.ports import Engine, Pool
 from lxgpu.services.cards import Cards
 from lxgpu.services.headline import GpuCount, count
+from lxgpu.services.listing import lost
 from lxgpu.services.looking import Look
-from lxgpu.services.report import lost
 from lxgpu.services.views import InstanceView
 
 

@@ -18,7 +18,6 @@ from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Instance, InstanceState, Person, Sighting
 from lxgpu.model.operation import Identity
 from lxgpu.model.rules import SharedData
-from lxgpu.policy.exclusivity import passed
 from lxgpu.ports import Change
 from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY
 
@@ -130,7 +129,7 @@ def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[st
     A snapshot that was restored, a copy or a hand may have left devices of any name.
     """
     wanted = {slot.gpu for slot in attached}
-    passing = [name for name, device in seen.expanded_devices.items() if passed(device, picture.gpus)]
+    passing = [name for name, device in seen.expanded_devices.items() if devices.gpus_in({name: device}, picture.gpus)]
     result: dict[str, Mapping[str, str] | None] = {
         name: None if name in seen.devices else {"type": "none"} for name in passing
     }
