@@ -14,12 +14,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lxgpu"
 LONGEST_MODULE = 350
 
-BASE = {"__init__", "errors", "units", "instants"}
+BASE = {"__init__", "errors", "figures", "units", "instants"}
 LAYERS: dict[str, set[str]] = {
     "__init__": set(),
     "__main__": {"cli"},
     "errors": set(),
-    "units": {"errors"},
+    "figures": set(),
+    "units": {"errors", "figures"},
     "instants": {"errors", "units"},
     "model": BASE,
     "ports": BASE | {"model"},

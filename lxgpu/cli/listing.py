@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lxgpu.cli import params
-from lxgpu.cli.columns import INSTANCE_COLUMNS, gpu_columns
+from lxgpu.cli.columns import gpu_columns
+from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
 from lxgpu.cli.render import Output, Screen
 
 if TYPE_CHECKING:
@@ -27,15 +28,17 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     One request to LXD, whatever the number. When LXD does not answer, what the inventory knows is listed.
     """
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
-    from lxgpu.services import looking, report  # noqa: PLC0415
+    from lxgpu.services import listing, looking  # noqa: PLC0415
+    from lxgpu.services.report import ssh_host  # noqa: PLC0415
 
     records = looking.records_of(lambda: wiring.inventory(read_only=True))
     found = looking.glance(wiring.engine(), records, with_state=usage or out.form == "wide")
     if found.trouble is not None:
         say_trouble(out.screen, found.trouble)
-    views = report.instance_views(records, found.sightings, wiring.settings(), trashed=everything, foreign=everything)
-    out.items("instances", views, INSTANCE_COLUMNS, empty="no containers; lxgpu create NAME makes one")
-    say_lost(out.screen, report.lost(records, found.sightings or ()))
+    host = ssh_host(wiring.settings().network)
+    items = listing.instance_items(records, found.sightings, host, trashed=everything, foreign=everything)
+    out.items("instances", items, INSTANCE_COLUMNS, empty="no containers; lxgpu create NAME makes one")
+    say_lost(out.screen, listing.lost(records, found.sightings or ()))
 
 
 @click.command()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
+from keyword import iskeyword
 
 
 def plain(value: object) -> object:
@@ -38,21 +38,22 @@ def _of_object(value: object) -> object:
         return _time(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    from dataclasses import fields, is_dataclass  # noqa: PLC0415 -- `ls` shows bare values, and this takes 10 ms
+
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name.rstrip("_"): plain(getattr(value, field.name)) for field in fields(value)}
     raise TypeError(f"{type(value).__name__} has no form for output")
 
 
 def _time(value: datetime) -> str:
-    from lxgpu.instants import format_utc  # noqa: PLC0415 -- few commands print times
-
+    """As `instants.format_utc` writes it, which would take 10 ms to load."""
     if value.tzinfo is None:
         raise TypeError(f"a time without a zone: {value}")
-    return format_utc(value)
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def pick(item: object, path: str) -> object:
-    """Returns the attribute or key at a dotted path; None where something on the way is None.
+    """Returns the attribute or key at a dotted path (`class` is the attribute `class_`); None where something is None.
 
     Raises:
         AttributeError: a dataclass has no such field.
@@ -62,7 +63,7 @@ def pick(item: object, path: str) -> object:
     for name in path.split("."):
         if value is None:
             return None
-        value = value[name] if isinstance(value, Mapping) else getattr(value, name)
+        value = value[name] if isinstance(value, Mapping) else getattr(value, f"{name}_" if iskeyword(name) else name)
     return value
 
 

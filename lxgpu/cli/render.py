@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+TYPE_CHECKING = False  # importing `typing` would cost as much as Python's own start
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, TextIO
+
     from lxgpu.cli.progress import Steps
     from lxgpu.errors import LxgpuError
     from lxgpu.model.plan import Plan
@@ -23,7 +25,7 @@ class OutputClosedError(Exception):
     """Whoever read our stdout went away, as `head` does."""
 
 
-class Column(NamedTuple):
+class Column:
     """One column: its header, where its value is, and how people get to see it.
 
     `value` is a dotted path (`limits.memory_bytes`) or a function of the item; `text` makes the table's text of the
@@ -31,10 +33,20 @@ class Column(NamedTuple):
     `wide` columns show with `-o wide` only, and in CSV.
     """
 
-    header: str
-    value: str | Callable[..., object]
-    text: Callable[..., str] | None = None
-    wide: bool = False
+    __slots__ = ("header", "text", "value", "wide")
+
+    def __init__(
+        self,
+        header: str,
+        value: str | Callable[[Any], object],
+        text: Callable[..., str] | None = None,
+        *,
+        wide: bool = False,
+    ) -> None:
+        self.header = header
+        self.value = value
+        self.text = text
+        self.wide = wide
 
     def of(self, item: object) -> object:
         """The value of an item."""
@@ -53,7 +65,7 @@ class Column(NamedTuple):
     def key(self) -> str:
         """The name of the column in CSV."""
         name = self.value if isinstance(self.value, str) else self.header.lower()
-        return name.replace(".", "_").replace(" ", "_").rstrip("_")
+        return name.replace(".", "_").replace(" ", "_")
 
 
 def _write(text: str, stream: TextIO) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lxgpu.cli.columns import short_model
 from lxgpu.cli.history import told
+from lxgpu.cli.instance_columns import short_model
 from lxgpu.cli.looks import Scene, Shown
 from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column
 from lxgpu.cli.times import Times
+from lxgpu.figures import short_size
 from lxgpu.model.instance import Limits
 from lxgpu.model.operation import Event
 from lxgpu.services.cardviews import GpuView, SlotView
 from lxgpu.services.headline import headline
 from lxgpu.services.overview import StatusView
 from lxgpu.services.views import InstanceView
-from lxgpu.units import short_size
 
 Sheet = Sequence[tuple[str, Sequence[str]]]
 """Labels and their lines; see `Output.sheet`."""

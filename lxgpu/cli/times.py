@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
+from lxgpu.cli.instance_columns import left
 from lxgpu.cli.render import Screen
 from lxgpu.errors import LxgpuError
 from lxgpu.instants import show_instant
-from lxgpu.units import short_duration
 
 if TYPE_CHECKING:
     from lxgpu.model.quota import Policy
@@ -29,12 +29,6 @@ class Times:
     def until(self, at: datetime) -> str:
         """The end of a lease: `18:00 (3h59m)`, or that it is over."""
         return f"{self.show(at)} ({left(at, now=self.now)})"
-
-
-def left(at: datetime, *, now: datetime | None = None) -> str:
-    """What is left until a point in time: `2d4h`, `over`."""
-    seconds = (at - (now or datetime.now(UTC))).total_seconds()
-    return short_duration(seconds) if seconds > 0 else "over"
 
 
 def lab_times(screen: Screen) -> tuple[Times, Policy | None]:

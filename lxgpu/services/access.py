@@ -17,7 +17,8 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Instance, InstanceState, Power, Sighting
 from lxgpu.model.snapshot import Records
 from lxgpu.ports import Engine, HostProbe, Ran, Texts
-from lxgpu.services.report import ssh_host, state_of
+from lxgpu.services.listing import state_of
+from lxgpu.services.report import ssh_host
 
 HOST_KEY = "/etc/ssh/ssh_host_{kind}_key.pub"
 _KINDS = ("ed25519", "ecdsa", "rsa")

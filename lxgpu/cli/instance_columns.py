@@ -1,0 +1,69 @@
+"""The columns of the table of containers; light to load, since `ls` must cost hardly more than `lxc list`."""
+
+from __future__ import annotations
+
+from lxgpu.cli.plain import pick
+from lxgpu.cli.render import Column
+from lxgpu.figures import short_duration, short_size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+
+def left(at: datetime, *, now: datetime | None = None) -> str:
+    """What is left until a point in time: `2d4h`, `over`."""
+    from datetime import UTC, datetime  # noqa: PLC0415 -- for tables only
+
+    seconds = (at - (now or datetime.now(UTC))).total_seconds()
+    return short_duration(seconds) if seconds > 0 else "over"
+
+
+def short_model(model: str) -> str:
+    """A model without its maker."""
+    return model.removeprefix("NVIDIA ").removeprefix("GeForce ")
+
+
+def _day(at: datetime) -> str:
+    return f"{at:%Y-%m-%d}"
+
+
+def _held(item: object, field: str) -> list[Any]:
+    """A field of all cards that a container holds, as far as it is known."""
+    cards: Any = pick(item, "gpus")
+    return [value for card in cards if (value := pick(card, field)) is not None]
+
+
+def _models(item: object) -> str | None:
+    return ", ".join(dict.fromkeys(short_model(model) for model in _held(item, "model"))) or None
+
+
+def _lease(item: object) -> datetime | None:
+    return min(_held(item, "lease_until"), default=None)
+
+
+def _login(item: object) -> str | None:
+    user, host, port = (pick(item, f"ssh.{part}") for part in ("user", "host", "port"))
+    return f"{user}@{host}:{port}" if port else None
+
+
+INSTANCE_COLUMNS = (
+    Column("NAME", "name"),
+    Column("STATE", "state"),
+    Column("GPUS", lambda item: len(_held(item, "state"))),
+    Column("MODEL", _models),
+    Column("LEASE", _lease, text=left),
+    Column("CPU", "limits.cpu"),
+    Column("MEMORY", "limits.memory_bytes", text=short_size),
+    Column("LOGIN", _login),
+    Column("OWNER", "owner", wide=True),
+    Column("HOST", "host", wide=True),
+    Column("CLASS", "class", wide=True),
+    Column("DISK", "limits.disk_bytes", text=short_size, wide=True),
+    Column("USED", "disk_used_bytes", text=short_size, wide=True),
+    Column("PROCESSES", "limits.processes", wide=True),
+    Column("CREATED", "created_at", text=_day, wide=True),
+    Column("EXPIRES", "expires", text=_day, wide=True),
+)
+"""Containers, one a line. LEASE is what is left of the lease that ends first."""
