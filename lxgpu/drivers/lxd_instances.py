@@ -32,9 +32,9 @@ class LxdInstances(LxdBase):
         found = self._get("instances", "list the instances", recursion=depth, all_projects="true")
         return tuple(sighting(row) for row in rows(found.metadata) if row.get("type", "container") == "container")
 
-    def instance(self, name: str) -> Sighting | None:
-        """One instance with its state and ETag, in one request."""
-        found = self._find(f"instances/{name}", f"look at {name}", recursion=1)
+    def instance(self, name: str, *, with_state: bool = True) -> Sighting | None:
+        """One instance with its ETag, and its state unless that is not wanted, in one request."""
+        found = self._find(f"instances/{name}", f"look at {name}", recursion=int(with_state))
         return sighting(table(found.metadata), found.etag) if found else None
 
     def create(self, name: str, *, source: str, change: Change, profiles: Sequence[str]) -> None:

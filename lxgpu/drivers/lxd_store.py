@@ -43,6 +43,10 @@ class LxdStore(LxdBase):
         """Deletes a volume that no device uses; nothing to do when it is gone."""
         self._gone(f"storage-pools/{pool}/volumes/custom/{name}", f"delete volume {name}")
 
+    def has_volume(self, pool: str, name: str) -> bool:
+        """Whether there is a custom volume of that name; one request."""
+        return self._find(f"storage-pools/{pool}/volumes/custom/{name}", f"look for volume {name}") is not None
+
     def volumes(self, pool: str) -> Mapping[str, int | None]:
         """Custom volumes and their used bytes; one request, and one more for each volume."""
         path = f"storage-pools/{pool}/volumes/custom"

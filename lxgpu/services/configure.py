@@ -40,10 +40,11 @@ def picture(site: Site, name: str, *, gpus: tuple[Gpu, ...]) -> Picture:
 def configure(site: Site, wanted: Picture, *, operation: str, attached: Iterable[Slot] | None = None) -> Sighting:
     """Make LXD show what the inventory says; `attached` defaults to all cards the instance may use.
 
-    Gives the sighting in which it is true.
+    Gives a sighting, with its state, taken after it was true.
     """
-    slots = wanted.usable if attached is None else frozenset(attached)
-    return instances.put(site, wanted.instance.name, lambda now: full(wanted, now, attached=slots, operation=operation))
+    name, slots = wanted.instance.name, wanted.usable if attached is None else frozenset(attached)
+    instances.put(site, name, lambda now: full(wanted, now, attached=slots, operation=operation))
+    return instances.sighting(site, name)
 
 
 def set_rule(site: Site, wanted: Picture, seen: Sighting) -> None:

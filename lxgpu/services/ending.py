@@ -215,7 +215,7 @@ def _empty(site: Site, name: str, *, purge: bool) -> None:
         tx.put(operation)
         return operation.id
 
-    carry_out(site, EMPTY, name, lambda: decided(site, snapshot, write))
+    carry_out(site, EMPTY, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)
 
 
 def suspend(site: Site, name: str, *, reason: str) -> None:
@@ -238,7 +238,7 @@ def resume(site: Site, name: str) -> None:
         tx.put(replace(current, state=InstanceState.READY, running=True, reason=""), operation)
         return operation.id
 
-    carry_out(site, RESUME, name, lambda: decided(site, snapshot, write))
+    carry_out(site, RESUME, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)
 
 
 def _end(
@@ -272,7 +272,7 @@ def _end(
         tx.put(replace(current, state=state, running=False, reason=reason), operation)
         return operation.id
 
-    carry_out(site, recipe, name, lambda: decided(site, snapshot, write))
+    carry_out(site, recipe, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)
 
 
 def _row(now: Snapshot, name: str) -> Instance:

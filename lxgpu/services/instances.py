@@ -18,19 +18,19 @@ _DOUBTFUL = frozenset({"engine", "outcome_unknown"})
 Build = Callable[[Sighting], Change]
 
 
-def sighting(site: Site, name: str) -> Sighting:
-    """One of our instances as LXD has it now.
+def sighting(site: Site, name: str, *, with_state: bool = True) -> Sighting:
+    """One of our instances as LXD has it now; without its state it is much cheaper.
 
     Errors: `missing` (the inventory knows it, LXD does not), `not_ours`, `superseded`.
     """
-    seen = present(site, name)
+    seen = present(site, name, with_state=with_state)
     check_ours(site, seen)
     return seen
 
 
-def present(site: Site, name: str) -> Sighting:
+def present(site: Site, name: str, *, with_state: bool = True) -> Sighting:
     """An instance as LXD has it now, whoever made it; error `missing`."""
-    seen = site.engine.instance(name)
+    seen = site.engine.instance(name, with_state=with_state)
     if seen is None:
         raise LxgpuError(
             "missing",
@@ -61,11 +61,16 @@ def check_ours(site: Site, seen: Sighting) -> None:
         )
 
 
-def put(site: Site, name: str, build: Build, *, read: Callable[[Site, str], Sighting] = sighting) -> Sighting:
+def plainly(site: Site, name: str) -> Sighting:
+    """One of our instances without its state: all that a write needs."""
+    return sighting(site, name, with_state=False)
+
+
+def put(site: Site, name: str, build: Build, *, read: Callable[[Site, str], Sighting] = plainly) -> Sighting:
     """Make a change true in one guarded write, whatever LXD answers; the change is built from what is there.
 
     A stale ETag means reading and building again. After an error or a time-out nothing is believed: a barrier waits
-    for what may still land, then the instance is read and judged. Gives the sighting in which the change is true.
+    for what may still land, then the instance is read and judged. Gives the sighting, without state, in which the change is true.
     """
     doubts: list[LxgpuError] = []
     for _ in range(TRIES):

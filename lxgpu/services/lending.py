@@ -74,7 +74,7 @@ def attach(site: Site, name: str, *, number: int, more: bool, request: GpuReques
         tx.put(operation)
         return operation.id
 
-    if carry_out(site, ATTACH, name, lambda: decided(site, snapshot, write)) is None:
+    if carry_out(site, ATTACH, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus) is None:
         site.say(f"it holds {number} GPUs already")
 
 
@@ -104,7 +104,7 @@ def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] 
             site, tx, now, name, slots_taken=[str(slot) for slot in decision.slots], outcome="given back"
         )
 
-    if carry_out(site, RELEASE, name, lambda: decided(site, snapshot, write)) is None:
+    if carry_out(site, RELEASE, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus) is None:
         site.say("it holds no GPU")
         return
     _tell_quarantine(site, name)

@@ -25,7 +25,7 @@ def volume(work: Work) -> None:
     site, row = work.site, work.instance()
     name = home_volume(row.owner)
     if "volume_new" not in work.operation.args:
-        work.note(volume_new=name not in site.engine.volumes(site.settings.pool))
+        work.note(volume_new=not site.engine.has_volume(site.settings.pool, name))
     instances.insist(lambda: site.engine.ensure_volume(site.settings.pool, name, size_bytes=row.limits.disk_bytes))
 
 
@@ -182,7 +182,7 @@ CREATE = Recipe(
 
 def _made(work: Work) -> Sighting | None:
     """The container if it is the one of this operation; error `exists` if it is another's."""
-    seen = work.site.engine.instance(work.name)
+    seen = work.site.engine.instance(work.name, with_state=False)
     if seen is None:
         return None
     row = work.site.inventory.read().instance(work.name)

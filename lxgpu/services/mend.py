@@ -46,4 +46,4 @@ def _mend_one(site: Site, name: str, seen: Observation) -> None:
         tx.event("mended", name, rule="drift", detail={"slots": texts})
         return operation.id
 
-    carry_out(site, MEND, name, lambda: decided(site, snapshot, write))
+    carry_out(site, MEND, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)

@@ -120,11 +120,14 @@ class Recipe:
     undo: tuple[Step, ...] = ()
 
 
-def carry_out(site: Site, recipe: Recipe, name: str, begin: Callable[[], str | None]) -> Operation | None:
+def carry_out(
+    site: Site, recipe: Recipe, name: str, begin: Callable[[], str | None], *, gpus: tuple[Gpu, ...] | None = None
+) -> Operation | None:
     """Begin an operation on an instance and take it to its end, under the instance's lock from the start.
 
     `begin` writes the operation and gives its id, or None when there is nothing to do. With the lock held before
-    anything is written, no other command can take a fresh operation for an abandoned one.
+    anything is written, no other command can take a fresh operation for an abandoned one. `gpus` are the host's cards
+    where the caller has just looked.
 
     Raises the error that made it fail, after it was undone; `conflict` when another process works on the instance.
     """
@@ -132,7 +135,7 @@ def carry_out(site: Site, recipe: Recipe, name: str, begin: Callable[[], str | N
         identifier = begin()
         if identifier is None:
             return None
-        operation = _advance(site, recipe, identifier)
+        operation = _advance(site, recipe, identifier, gpus=gpus)
     return finish(site, recipe, identifier) if operation.live else operation
 
 
@@ -160,12 +163,12 @@ def _locked(site: Site, name: str) -> Iterator[None]:
         yield
 
 
-def _advance(site: Site, recipe: Recipe, identifier: str) -> Operation:
+def _advance(site: Site, recipe: Recipe, identifier: str, *, gpus: tuple[Gpu, ...] | None = None) -> Operation:
     """Take the steps that can be taken now, under the lock. The operation given back lives on if it waits."""
     operation = _known(site, identifier)
     if not operation.live:
         return operation
-    work = Work(site=site, operation=operation)
+    work = Work(site=site, operation=operation, _gpus=gpus)
     if operation.state is OperationState.OPEN:
         return _forward(work, recipe)
     _back(work, recipe)

@@ -76,4 +76,4 @@ def _run(site: Site, name: str, recipe: Recipe, *, running: bool, force: bool = 
         tx.event(recipe.kind, name)
         return operation.id
 
-    carry_out(site, recipe, name, lambda: decided(site, snapshot, write))
+    carry_out(site, recipe, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)

@@ -67,6 +67,7 @@ def create(site: Site, request: CreateRequest) -> Instance:
         CREATE,
         request.name,
         lambda: decided(site, snapshot, lambda tx, now: _write(site, tx, now, request, ground)),
+        gpus=snapshot.seen.gpus,
     )
     row = site.inventory.read().instance(request.name)
     if row is None:

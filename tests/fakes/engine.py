@@ -169,6 +169,10 @@ class FakeEngine(FakeInstances):
 
         self._write("delete_volume", name, apply)
 
+    def has_volume(self, pool: str, name: str) -> bool:
+        """Whether there is such a volume."""
+        return name in self.volumes(pool)
+
     def volumes(self, pool: str) -> Mapping[str, int | None]:
         """Volumes; each uses as good as nothing."""
         self._read()

@@ -42,12 +42,12 @@ class FakeInstances(FakeCore):
             seen = (self._sight(found, state=with_state) for found in self.machines.values())
             return tuple(replace(one, etag=None) for one in seen)
 
-    def instance(self, name: str) -> Sighting | None:
+    def instance(self, name: str, *, with_state: bool = True) -> Sighting | None:
         """One of the default project."""
         with self._lock:
             self._read()
             found = self.machines.get(("default", name))
-            return self._sight(found, state=True) if found else None
+            return self._sight(found, state=with_state) if found else None
 
     def _sight(self, found: FakeInstance, *, state: bool) -> Sighting:
         expanded = self._expanded(found)
