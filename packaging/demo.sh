@@ -2,6 +2,7 @@
 # `make demo`: what lxgpu is for, in one minute, each command shown before it runs. A second run works as well.
 # usage: demo.sh [down]     DEMO=host: on this machine's own LXD and cards; otherwise in a lab named "demo"
 set -euo pipefail
+PATH=$(cd "$(dirname "$0")/.." && pwd)/.venv/bin:$PATH
 
 lab=${LXGPU_DEMO_LAB:-demo}
 host=${DEMO:-}
@@ -36,23 +37,30 @@ else
   eval "$(lxgpu lab env --name "$lab")"
 fi
 
-keys=${LXGPU_DEMO_KEYS:-${XDG_CACHE_HOME:-$HOME/.cache}/lxgpu-demo}
-mkdir -p -m 700 "$keys"
-key=$keys/alice
-[[ -e $key ]] || ssh-keygen -q -t ed25519 -N '' -C alice@demo -f "$key"
+run lxgpu create alice --gpus 1 --if-not-exists
 
-run lxgpu create alice --gpus 1 --ssh-key "$key.pub" --if-not-exists
-lxgpu ssh-config alice >"$keys/config"
+# She gave no key, so lxgpu made one; her own computer is played by a folder with that key and two files for ssh.
+key=${LXGPU_STATE_DIR:-/var/lib/lxgpu}/keys/alice
+[[ -r $key ]] || {
+  echo "error: $key is not there: this alice came with another key" >&2
+  echo "fix: make demo-down, then again" >&2
+  exit 1
+}
+hers=$(mktemp -d)
+trap 'rm -rf "$hers"' EXIT
+show 'lxgpu ssh-config alice'
+lxgpu ssh-config alice >"$hers/config"
+lxgpu ssh-config alice --known-hosts >"$hers/known_hosts"
+grep -vE '^(#|$)' "$hers/config"
 
-inside() { # run a command as alice, over SSH
+inside() { # run a command as alice, over SSH, as she will from her own computer
   show "ssh alice '$1'"
-  ssh -F "$keys/config" -i "$key" -o BatchMode=yes -o ConnectTimeout=10 alice "$1"
+  ssh -F "$hers/config" -i "$key" -o UserKnownHostsFile="$hers/known_hosts" -o StrictHostKeyChecking=yes \
+    -o BatchMode=yes -o ConnectTimeout=10 alice "$1"
 }
 inside 'id'
-inside 'ls -l /dev/nvidia[0-9]* /dev/dri/renderD* 2>/dev/null'
+inside 'ls -l /dev/nvidia[0-9]* /dev/dri/render*'
 inside 'grep MemTotal /proc/meminfo'
-show 'the line for her ~/.ssh/config'
-grep -vE '^(#|$)' "$keys/config"
 
 run lxgpu ls
 run lxgpu gpus
