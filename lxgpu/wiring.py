@@ -8,7 +8,6 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from lxgpu.inventory.transfer import Contents
 
 INVENTORY = "inventory.db"
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the settings' word for "find out"
 
 
 def actor() -> str:
@@ -39,22 +37,19 @@ def actor() -> str:
 
 
 @cache
+def _written_settings() -> Settings:
+    return load_settings()
+
+
+@cache
 def settings() -> Settings:
-    """The settings of this process, read once."""
-    chosen = load_settings()
+    """The settings of this process, read once, with the host's own address where every one was meant."""
+    from lxgpu.drivers.address import EVERY_ADDRESS, own_address  # noqa: PLC0415
+
+    chosen = _written_settings()
     if chosen.network.listen != EVERY_ADDRESS:
         return chosen
     return replace(chosen, network=replace(chosen.network, listen=own_address()))
-
-
-def own_address() -> str:
-    """The host's address towards the world: what address translation publishes ports on, since it wants one."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # a documentation address: nothing is sent, only a route is looked up
-        except OSError:
-            return EVERY_ADDRESS
-        return str(probe.getsockname()[0])
 
 
 def host_name() -> str:
@@ -154,6 +149,26 @@ def texts() -> Texts:
     from lxgpu.drivers.texts import JinjaTexts  # noqa: PLC0415
 
     return JinjaTexts((settings().templates, shipped("templates")))
+
+
+def remember_for_ls() -> None:
+    """Leave behind what `lxgpu ls` needs to go the short way next time; see `lxgpu.quick`."""
+    from lxgpu import quick  # noqa: PLC0415
+    from lxgpu.drivers.lxd_socket import find_socket  # noqa: PLC0415
+    from lxgpu.inventory.migrations import known  # noqa: PLC0415
+
+    chosen, host = _written_settings(), _written_settings().hosts[0]
+    if not (chosen.state_dir / INVENTORY).exists():
+        return
+    quick.remember(
+        state_dir=str(chosen.state_dir),
+        socket=host.socket or find_socket(),
+        project=host.project,
+        address=chosen.network.address,
+        listen=chosen.network.listen,
+        config=str(chosen.config),
+        schema=len(known()),
+    )
 
 
 def warm() -> None:

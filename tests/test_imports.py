@@ -32,8 +32,9 @@ LAYERS: dict[str, set[str]] = {
     "simulate": BASE | {"model", "ports", "policy", "services"},
     "lab": BASE | {"model", "ports", "config"},
     "wiring": BASE | {"model", "ports", "policy", "config", "inventory", "drivers", "services"},
+    "quick": BASE | {"config", "drivers", "inventory", "services"},
     "api": BASE | {"model", "ports", "config", "services", "wiring"},
-    "cli": BASE | {"model", "ports", "policy", "config", "services", "wiring", "lab", "simulate"},
+    "cli": BASE | {"model", "ports", "policy", "config", "services", "wiring", "quick", "lab", "simulate"},
 }
 """Part of lxgpu → the other parts it may import (`__init__` holds the version)."""
 

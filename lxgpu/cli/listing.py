@@ -10,6 +10,7 @@ from lxgpu.cli import params
 from lxgpu.cli.columns import gpu_columns
 from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
 from lxgpu.cli.render import Output, Screen
+from lxgpu.cli.short import NOBODY
 
 if TYPE_CHECKING:
     from lxgpu.cli.params import When
@@ -37,7 +38,8 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
         say_trouble(out.screen, found.trouble)
     host = ssh_host(wiring.settings().network)
     items = listing.instance_items(records, found.sightings, host, trashed=everything, foreign=everything)
-    out.items("instances", items, INSTANCE_COLUMNS, empty="no containers; lxgpu create NAME makes one")
+    out.items("instances", items, INSTANCE_COLUMNS, empty=NOBODY)
+    wiring.remember_for_ls()
     say_lost(out.screen, listing.lost(records, found.sightings or ()))
 
 

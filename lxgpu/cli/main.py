@@ -43,6 +43,12 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _invoke(words: list[str], screen: Screen) -> int:
+    if words[:1] == ["ls"]:
+        from lxgpu.cli.short import ls  # noqa: PLC0415
+
+        status = ls(words[1:], screen)
+        if status is not None:
+            return status
     from lxgpu.cli.group import invoke  # noqa: PLC0415 -- click is a third of the time of a command
 
     return invoke(words, screen)

@@ -9,24 +9,26 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 from lxgpu import __version__
+
+TYPE_CHECKING = False  # `lxgpu ls` reads this, and counts every import
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
 
 _FRESH_S = 2.0
 """A file changed this recently may change again within the same time stamp: its stamp says nothing yet."""
 
 
-def stamp(path: Path) -> list[int] | None:
+def stamp(path: Path | str) -> list[int] | None:
     """What changes when the file does: device, inode, size, times.
 
     Returns:
         Numbers to compare; none of them when there is no file; None when it is too fresh to tell.
     """
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 -- pathlib is not loaded for this
     except OSError:
         return []
     if abs(time.time() - found.st_mtime) < _FRESH_S:
@@ -34,10 +36,10 @@ def stamp(path: Path) -> list[int] | None:
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
-def read_kept(kept: Path) -> dict[str, Any] | None:
+def read_kept(kept: Path | str) -> dict[str, Any] | None:
     """What `keep` wrote there; None when nothing is there that can be believed."""
     try:
-        with kept.open(encoding="utf-8") as file:
+        with open(kept, encoding="utf-8") as file:  # noqa: PTH123 -- as above
             found = os.fstat(file.fileno())
             value = json.load(file)
     except (OSError, ValueError):
@@ -59,6 +61,8 @@ def keep(kept: Path, **values: object) -> str:
             file.write(text)
         aside.replace(kept)
     except OSError as error:
+        from contextlib import suppress  # noqa: PLC0415 -- for the error only
+
         with suppress(OSError):
             aside.unlink()
         return f"{kept}: {error.strerror or error}"

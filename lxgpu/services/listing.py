@@ -1,10 +1,12 @@
 """Containers as the JSON schema `lxgpu.instances/v1` has them, from rows and sightings; pure, and light to load.
 
-`lxgpu ls` must cost hardly more than `lxc list`, so nothing is imported here: rows and sightings may be the model's, or
-bare ones with the same names (`lxgpu.quick`). Values pass through as they are; states are compared as text.
+`lxgpu ls` must cost hardly more than `lxc list`, so next to nothing is imported here: rows and sightings may be the
+model's, or bare ones with the same names (`lxgpu.quick`). Values pass through; states are compared as text.
 """
 
 from __future__ import annotations
+
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +17,16 @@ if TYPE_CHECKING:
     """A row or a sighting: of the model, or with the same names."""
     Item = dict[str, Any]
 
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- what is compared, not bound
 OWN_PREFIX = "lxgpu-"
 """Instances that lxgpu keeps for itself: the templates that containers are copied from."""
+
+
+def public_host(address: str, listen: str) -> str:
+    """What people type after `ssh`: the address set, else the one listened on, else the host's own name."""
+    if address:
+        return address
+    return os.uname().nodename if listen in EVERYWHERE else listen
 
 
 def instance_items(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lxgpu.model.instance import Limits, Sighting
 from lxgpu.model.snapshot import Records
-from lxgpu.services.listing import instance_items
+from lxgpu.services.listing import instance_items, public_host
 from lxgpu.services.views import HeldView, IdleView, InstanceView, SshView
 
 if TYPE_CHECKING:
     from lxgpu.config.settings import NetworkSettings, Settings
-
-_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- what is compared, not bound
 
 
 def instance_views(
@@ -33,9 +30,7 @@ def instance_views(
 
 def ssh_host(network: NetworkSettings) -> str:
     """What people type after `ssh`: the address set, else the one listened on, else the host's own name."""
-    if network.address:
-        return network.address
-    return os.uname().nodename if network.listen in _EVERYWHERE else network.listen
+    return public_host(network.address, network.listen)
 
 
 def _view(item: dict[str, Any]) -> InstanceView:
