@@ -22,11 +22,11 @@ demo-down: venv ## take the demo away again
 
 .PHONY: test
 test: venv ## every test, those on a real LXD included
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 300
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 300 --timeout-method thread
 
 .PHONY: quick
 quick: venv ## the tests that need no LXD
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 60 -m 'not lab'
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 60 --timeout-method thread -m 'not lab'
 
 .PHONY: check
 check: venv ## linters and types
