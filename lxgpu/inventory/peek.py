@@ -66,7 +66,7 @@ def _read(connection: sqlite3.Connection, schema: int) -> SimpleNamespace | None
         rows[name] = [_row(columns, values) for values in connection.execute(query)]
     for row in rows["instances"]:
         asked = json.loads(row.limits)
-        row.limits = {key: asked[key] for key in _LIMITS}
+        row.limits = {key: asked.get(key) for key in _LIMITS}
     for row in rows["assignments"]:
         row.live, row.slot = True, _Slot(row.gpu, row.part)
     return SimpleNamespace(**rows)

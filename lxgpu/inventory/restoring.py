@@ -78,7 +78,7 @@ def _refill(path: Path, staged: Path, *, kept: Path, timeout_s: float) -> Path:
     place = make_place(path)
     steps = migrations.known()
     with faults.translated(path), closing(connect(path, mode="rw", timeout_s=timeout_s)) as connection:
-        ensure_wal(connection, path, timeout_s=timeout_s)
+        ensure_wal(connection, path)
         migrations.migrate(connection, path, steps)
         check_database(connection, path)
         connection.execute("ATTACH ? AS restored", (str(staged),))

@@ -43,7 +43,7 @@ def open_inventory(path: Path, *, timeout_s: float = TIMEOUT_S) -> SqliteInvento
     with faults.translated(path):
         connection = connect(path, mode="rw", timeout_s=timeout_s)
         try:
-            ensure_wal(connection, path, timeout_s=timeout_s)
+            ensure_wal(connection, path)
             migrations.migrate(connection, path, steps)
             place.check()
         except BaseException:
@@ -186,8 +186,8 @@ class SqliteInventory:
                 fix="run the command with sudo",
             )
         self._own_process()
-        self._place.check()
         if self._writer is None:
+            self._place.check()
             self._writer = connect(self.path, mode="rw", timeout_s=self._timeout_s)
         return self._writer
 

@@ -124,6 +124,15 @@ def test_writing_the_same_again_is_no_change(inventory, row):
     assert inventory.read().version == 1
 
 
+def test_the_order_of_arguments_is_no_change(inventory):
+    """Arguments of an operation are a mapping; another order, or tuples for lists, are the same arguments."""
+    put(inventory, make.operation("o1", args={"b": {"d": [1], "c": 2}, "a": 1}))
+    put(inventory, make.operation("o1", args={"a": 1, "b": {"c": 2, "d": (1,)}}))
+    assert inventory.read().version == 1
+    put(inventory, make.operation("o1", args={"a": True, "b": {"c": 2, "d": [1]}}))
+    assert inventory.read().version == 2
+
+
 def test_events_alone_change_no_version(inventory):
     """History is no state to decide on."""
     with inventory.write(actor="root", now=T0) as tx:

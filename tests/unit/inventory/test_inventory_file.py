@@ -131,9 +131,10 @@ def test_reading_needs_no_more_than_the_right_to_read(start, writing, mode, told
 
 def test_a_removed_file_is_noticed(path):
     """After `rm` under a running command, neither reads nor writes go on as if nothing had happened."""
-    with open_inventory(path) as inventory:
+    with open_inventory(path) as fresh, open_inventory(path) as inventory:
+        add(inventory, "zoe")
         path.unlink()
-        for do in (inventory.read, inventory.events, lambda: add(inventory, "bob")):
+        for do in (inventory.read, inventory.events, lambda: add(inventory, "bob"), lambda: add(fresh, "bob")):
             error = refused(do)
             assert (error.code, int(error.status)) == ("inventory_lost", 6)
             assert error.fix == "lxgpu inventory rebuild"
@@ -165,6 +166,42 @@ def test_a_replaced_file_is_noticed(path):
             new.check()
     with open_inventory(path) as again:
         assert names(again) == ["carol"]
+
+
+def test_a_removed_file_is_noticed_before_an_old_version(path):
+    """Who decided on the removed file is told that it is gone, not to decide again."""
+    with open_inventory(path) as inventory:
+        add(inventory, "zoe")
+        path.unlink()
+        error = refused(inventory.write(actor="root", now=make.T0, expected=0).__enter__)
+    assert error.code == "inventory_lost"
+
+
+def test_who_still_has_the_removed_file_open_is_in_nobodys_way(start, path):
+    """A process in the middle of a transaction on the removed file neither blocks the new one nor reaches it."""
+    child = start(
+        """
+try:
+    with open_inventory(path).write(actor="root", now=make.T0) as tx:
+        tx.put(make.person("bob"))
+        print("in it", flush=True)
+        sys.stdin.readline()
+except LxgpuError as error:
+    print(error.code, flush=True)
+""",
+        path,
+    )
+    assert child.stdout.readline() == "in it\n"
+    path.unlink()
+    with open_inventory(path, timeout_s=0.05) as new:
+        add(new, "carol")
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "inventory_lost\n"
+        add(new, "dave")
+    with open_inventory(path) as new:
+        assert names(new) == ["carol", "dave"]
+        new.check()
 
 
 def test_a_log_that_was_left_behind_is_not_taken_for_the_new_file(path):
