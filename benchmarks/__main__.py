@@ -1,0 +1,41 @@
+"""All benchmarks, in a lab of their own; ratios to results.json and results.md.
+
+usage: python -m benchmarks [PART …]     parts: starting create cards listing batch inside     (root; takes minutes)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from benchmarks import cards, containers, inside
+from benchmarks.measure import HERE, LXGPU, Result, lab_environment, run, write_results
+
+PARTS = ("starting", "create", "cards", "listing", "batch", "inside")
+
+
+def main(wanted: list[str]) -> None:
+    """Measure what is wanted, and always take the lab down."""
+    name = f"bench{os.getpid()}"
+    env = lab_environment(name, gpus=4)
+    results: list[Result] = []
+    try:
+        if "starting" in wanted:
+            results.append(containers.starting())
+        if "create" in wanted:
+            results.append(containers.create(env, runs=7))
+        if "cards" in wanted:
+            results.append(cards.attach_release(env))
+        if "listing" in wanted:
+            results.append(containers.listing(env))
+        if "batch" in wanted:
+            results.append(containers.batch(env))
+        if "inside" in wanted:
+            results.extend(inside.loops(env))
+    finally:
+        run(*LXGPU, "lab", "down", "--name", name)
+    write_results(results, HERE / "results.json")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(PARTS))
