@@ -182,6 +182,11 @@ CATALOGUE: dict[str, Entry] = {
         Exit.CONFLICT,
         "The container is not in use: it is suspended, being made or being deleted.",
     ),
+    "disk_in_use": Entry(
+        Exit.CONFLICT,
+        "The disk limit asked for is less than what is used. A limit below use could not be raised again, so it is not"
+        " set at all.",
+    ),
     "not_held": Entry(
         Exit.CONFLICT,
         "The container does not hold this card.",

@@ -35,6 +35,21 @@ def stop(work: Work) -> None:
         ending.stop(work)
 
 
+def start_again(work: Work) -> None:
+    """Undo: one that ran before (`was_running`) runs again; that it does not start is said, and ends nothing else."""
+    if not work.flag("was_running"):
+        return
+    try:
+        in_line(work)
+        making.start(work)
+    except LxgpuError as error:
+        if error.code not in {"engine", "missing"}:
+            raise
+        work.site.say(f"it does not start: {error.brief}" + (f" ({error.why[0]})" if error.why else ""))
+    else:
+        making.refresh_account(work)
+
+
 _START = (
     Step("configure", "", in_line),
     Step("start", "starting", making.start),

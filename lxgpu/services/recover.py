@@ -11,11 +11,30 @@ from lxgpu.services.making import CREATE
 from lxgpu.services.mend import MEND, mend
 from lxgpu.services.operations import Recipe, finish
 from lxgpu.services.power import RESTART, START, STOP
+from lxgpu.services.renaming import RENAME
+from lxgpu.services.renewal import REBUILD
+from lxgpu.services.reshape import RESIZE
 from lxgpu.services.site import Site
 
 RECIPES: dict[str, Recipe] = {
     recipe.kind: recipe
-    for recipe in (CREATE, DELETE, SUSPEND, RESUME, ATTACH, RELEASE, START, STOP, RESTART, MEND, EMPTY, KEYS)
+    for recipe in (
+        CREATE,
+        DELETE,
+        SUSPEND,
+        RESUME,
+        ATTACH,
+        RELEASE,
+        START,
+        STOP,
+        RESTART,
+        MEND,
+        EMPTY,
+        KEYS,
+        REBUILD,
+        RENAME,
+        RESIZE,
+    )
 }
 
 

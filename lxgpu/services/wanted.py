@@ -152,11 +152,16 @@ def ssh(picture: Picture) -> dict[str, Mapping[str, str] | None]:
 def raw_lxc(picture: Picture) -> str:
     """The device rule from the first process on, and /dev/shm sized to the memory limit."""
     lines = [devices.deny_rules(picture.denied())]
-    memory = picture.instance.limits.memory_bytes
-    if memory is not None:
-        size = int(memory * picture.profile.shm_fraction)
+    size = shm_bytes(picture)
+    if size is not None:
         lines.append(f"lxc.mount.entry = tmpfs dev/shm tmpfs nosuid,nodev,size={size},create=dir 0 0")
     return "\n".join(line for line in lines if line)
+
+
+def shm_bytes(picture: Picture) -> int | None:
+    """How large /dev/shm is; None: as large as the system makes it, since there is no memory limit."""
+    memory = picture.instance.limits.memory_bytes
+    return None if memory is None else int(memory * picture.profile.shm_fraction)
 
 
 def home_volume(person: str) -> str:

@@ -12,17 +12,19 @@ from fakes.faults import Fault, KilledError, When
 from fakes.mortal import MortalInventory
 from fakes.site import make_site, newcomer
 
+from lxgpu.config.keys import parse_keys
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory.memory import MemoryInventory
 from lxgpu.model.assignment import AssignmentState
-from lxgpu.model.instance import InstanceState
+from lxgpu.model.instance import InstanceState, Limits
 from lxgpu.model.request import GpuRequest
-from lxgpu.services import ending, lending, power
+from lxgpu.services import ending, keys, lending, power, renaming, renewal, reshape
 from lxgpu.services.recover import recover
 from lxgpu.services.site import Site
 
 IDENTITY_WRITES = 1
 MOST_WRITES = 80
+LAPTOP = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGCxwX5Je8bgcNoDkkrBxz/PhQdDwATq6Fc2QCMtSeSh laptop"
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,12 @@ def nothing(_site: Site) -> None:
 
 
 def alice(site: Site) -> None:
-    """alice holds one card."""
+    """Alice holds one card."""
     newcomer(site, "alice", gpus=1)
 
 
 def suspended(site: Site) -> None:
-    """alice's container is closed."""
+    """Alice's container is closed."""
     alice(site)
     ending.suspend(site, "alice", reason="holidays")
 
@@ -62,6 +64,10 @@ STORIES = {
     "purge": Story(alice, lambda site: ending.delete(site, "alice", purge=True)),
     "suspend": Story(alice, lambda site: ending.suspend(site, "alice", reason="holidays")),
     "resume": Story(suspended, lambda site: ending.resume(site, "alice")),
+    "rebuild": Story(alice, lambda site: renewal.rebuild(site, "alice", image="")),
+    "resize": Story(alice, lambda site: reshape.resize(site, "alice", Limits(cpu=2, memory_bytes=2**33))),
+    "rename": Story(alice, lambda site: renaming.rename(site, "alice", "eve")),
+    "keys": Story(alice, lambda site: keys.add(site, "alice", parse_keys(LAPTOP))),
     "restart": Story(alice, lambda site: power.restart(site, "alice", force=False)),
 }
 
