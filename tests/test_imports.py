@@ -31,7 +31,7 @@ LAYERS: dict[str, set[str]] = {
     "services": BASE | {"model", "ports", "policy", "config"},
     "simulate": BASE | {"model", "ports", "policy", "services"},
     "lab": BASE | {"model", "ports", "config"},
-    "wiring": BASE | {"model", "ports", "policy", "config", "inventory", "drivers", "services"},
+    "wiring": BASE | {"model", "ports", "policy", "config", "inventory", "drivers", "services", "quick"},
     "quick": BASE | {"config", "drivers", "inventory", "services"},
     "api": BASE | {"model", "ports", "config", "services", "wiring"},
     "cli": BASE | {"model", "ports", "policy", "config", "services", "wiring", "quick", "lab", "simulate"},

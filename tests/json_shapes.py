@@ -1,0 +1,90 @@
+"""The JSON that INTERFACE promises to scripts: exactly these keys, an item of each noun."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SHAPES: dict[str, object] = {
+    "instances": {
+        "name": "",
+        "owner": "",
+        "host": "",
+        "state": "",
+        "class": "",
+        "gpus": [
+            {
+                "uuid": "",
+                "pci": "",
+                "model": "",
+                "slot": "",
+                "state": "",
+                "since": "",
+                "lease_until": "",
+                "reservation": "",
+            }
+        ],
+        "ssh": {"host": "", "port": 0, "user": ""},
+        "limits": {"cpu": 0, "memory_bytes": 0, "disk_bytes": 0, "processes": 0},
+        "disk_used_bytes": 0,
+        "idle": {"verdict": "", "since": ""},
+        "claims": [{"gpus": 0, "model": "", "since": "", "dies": ""}],
+        "created_at": "",
+        "expires": "",
+    },
+    "gpus": {
+        "uuid": "",
+        "index": 0,
+        "pci": "",
+        "model": "",
+        "host": "",
+        "memory_bytes": 0,
+        "mode": "",
+        "health": "",
+        "slots": [{"slot": "", "holder": "", "state": "", "lease_until": "", "reservation": ""}],
+        "utilization_percent": 0,
+        "memory_used_bytes": 0,
+        "processes": [{"pid": 0, "instance": "", "user": "", "memory_bytes": 0}],
+        "verdict": "",
+        "sampled_at": "",
+    },
+    "events": {"at": "", "actor": "", "kind": "", "subject": "", "rule": "", "detail": {}},
+    "reasons": {"subject": "", "code": "", "text": "", "at": "", "actor": "", "rule": ""},
+    "status": {
+        "host": "",
+        "at": "",
+        "driver": "",
+        "gpus": {"total": 0, "free": 0, "over": 0, "next_at": ""},
+        "pool": {"name": "", "driver": "", "size_bytes": 0, "used_bytes": 0, "used_percent": 0.0},
+        "containers": {},
+        "operations": [{"kind": "", "instance": "", "step": "", "since": "", "actor": "", "undoing": False}],
+        "problems": [{"subject": "", "text": "", "fix": ""}],
+    },
+    "error": {
+        "code": "",
+        "message": "",
+        "why": [""],
+        "fix": "",
+        "problems": [{"where": "", "text": "", "excerpt": ""}],
+        "details": {},
+    },
+}
+"""An example of each; what stands in it is the kind of value, `{}` any object. Every value may be null."""
+
+
+def faults(noun: str, found: object) -> list[str]:
+    """What of an item is not as promised: keys too many or too few, values of another kind."""
+    return _faults(SHAPES[noun], found, noun)
+
+
+def _faults(wanted: object, found: object, path: str) -> list[str]:
+    if found is None or wanted == {}:
+        return [] if found is None or isinstance(found, dict) else [f"{path} is no object: {found!r}"]
+    if isinstance(wanted, Mapping) and isinstance(found, dict):
+        lacking = [f"{path}.{key} is missing" for key in wanted if key not in found]
+        more = [f"{path}.{key} is not promised" for key in found if key not in wanted]
+        inner = [text for key in wanted if key in found for text in _faults(wanted[key], found[key], f"{path}.{key}")]
+        return lacking + more + inner
+    if isinstance(wanted, list) and isinstance(found, list):
+        return [text for at, item in enumerate(found) for text in _faults(wanted[0], item, f"{path}[{at}]")]
+    kinds = (int, float) if isinstance(wanted, float) else (type(wanted),)
+    return [] if type(found) in kinds else [f"{path} is {found!r}"]
