@@ -29,6 +29,7 @@ def restore_inventory(path: Path, backup: Path, *, now: datetime, timeout_s: flo
     Raises:
         LxgpuError: `inventory_damaged`, `inventory_newer` (the backup), `inventory_storage`, `not_allowed`, `conflict`.
     """
+    path, backup = path.resolve(), backup.resolve()
     stamp = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     with _staged(path, backup) as staged:
         if not path.exists():

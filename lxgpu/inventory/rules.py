@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from lxgpu.errors import LxgpuError
-from lxgpu.instants import format_utc
 from lxgpu.inventory.rows import tables
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import WHOLE
@@ -34,6 +34,12 @@ class Rule:
     clash: Callable[[Any, Any], bool] = lambda _new, _held: True
 
 
+def _when(at: datetime) -> str:
+    from lxgpu.instants import format_utc  # noqa: PLC0415 -- loads the time zones, and is for errors only
+
+    return format_utc(at)
+
+
 def _is_free(row: Instance) -> bool:
     return row.state is InstanceState.TRASHED
 
@@ -42,14 +48,14 @@ def _slot_taken(new: Assignment, held: Assignment) -> tuple[str, str]:
     since = held.since or held.created_at
     return (
         f"{new.slot} is held by {held.instance}",
-        f"assignment {held.id} is {held.state} since {format_utc(since)}, and a slot has one holder",
+        f"assignment {held.id} is {held.state} since {_when(since)}, and a slot has one holder",
     )
 
 
 def _promised(new: Assignment, held: Assignment) -> tuple[str, str]:
     return (
         f"{new.slot} is promised to {held.instance}",
-        f"assignment {held.id} is planned since {format_utc(held.created_at)}, and a slot has one successor",
+        f"assignment {held.id} is planned since {_when(held.created_at)}, and a slot has one successor",
     )
 
 
@@ -63,7 +69,7 @@ def _divided(new: Assignment, held: Assignment) -> tuple[str, str]:
 def _busy(new: Operation, held: Operation) -> tuple[str, str]:
     return (
         f"{held.kind} of {held.instance} is under way",
-        f"operation {held.id} of {held.actor} began at {format_utc(held.created_at)}, so {new.kind} has to wait",
+        f"operation {held.id} of {held.actor} began at {_when(held.created_at)}, so {new.kind} has to wait",
     )
 
 

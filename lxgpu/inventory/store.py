@@ -38,6 +38,7 @@ def open_inventory(path: Path, *, timeout_s: float = TIMEOUT_S) -> SqliteInvento
         LxgpuError: `inventory_storage`, `inventory_damaged`, `inventory_newer`, `not_allowed`, `conflict` (busy).
     """
     check_sqlite()
+    path = path.resolve()
     place = make_place(path)
     steps = migrations.known()
     with faults.translated(path):
@@ -61,7 +62,7 @@ def open_readonly(path: Path, *, timeout_s: float = TIMEOUT_S) -> SqliteInventor
         LxgpuError: as `open_inventory`, and `not_found`.
     """
     check_sqlite()
-    place = find_place(path)
+    place = find_place(path.resolve())
     return SqliteInventory(None, place=place, schema=len(migrations.known()), timeout_s=timeout_s)
 
 

@@ -64,6 +64,18 @@ def test_what_was_written_is_there_after_closing(path):
         assert (names(inventory), inventory.read().version) == (["alice"], 1)
 
 
+def test_a_relative_path_and_a_link_name_the_same_file(path, monkeypatch):
+    """What SQLite puts beside the file is beside the real one, and another working folder changes nothing."""
+    link = path.parent.parent / "link.db"
+    link.symlink_to(path)
+    monkeypatch.chdir(path.parent)
+    with open_inventory(Path("inventory.db")) as here, open_readonly(link) as there:
+        monkeypatch.chdir("/")
+        add(here, "bob")
+        assert names(here) == names(there) == ["alice", "bob"]
+    assert not link.with_name("link.db-wal").exists()
+
+
 # ---- reading only
 
 
