@@ -175,7 +175,7 @@ def _write(site: Site, person: str, change: Callable[[Tx, Snapshot], None]) -> N
     if housed is None:
         decided(site, snapshot, begin)
     else:
-        carry_out(site, KEYS, housed.name, lambda: decided(site, snapshot, begin))
+        carry_out(site, KEYS, housed.name, lambda: decided(site, snapshot, begin), gpus=snapshot.seen.gpus)
     mirror_promises(site)
 
 

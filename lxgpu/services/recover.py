@@ -15,6 +15,7 @@ from lxgpu.services.renaming import RENAME
 from lxgpu.services.renewal import REBUILD
 from lxgpu.services.reshape import RESIZE
 from lxgpu.services.site import Site
+from lxgpu.services.snapshots import RESTORE, SNAPSHOT, UNSNAPSHOT
 
 RECIPES: dict[str, Recipe] = {
     recipe.kind: recipe
@@ -34,6 +35,9 @@ RECIPES: dict[str, Recipe] = {
         REBUILD,
         RENAME,
         RESIZE,
+        SNAPSHOT,
+        UNSNAPSHOT,
+        RESTORE,
     )
 }
 

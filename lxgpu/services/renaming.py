@@ -135,7 +135,7 @@ def rename(site: Site, name: str, new: str) -> None:
     with site.locks.hold(name, wait_s=LOCK_WAIT_S) as held:
         if not held:
             raise LxgpuError("conflict", f"another lxgpu is at work on {name}", fix="repeat in a moment")
-        carry_out(site, RENAME, new, lambda: decided(site, snapshot, write))
+        carry_out(site, RENAME, new, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)
 
 
 def _move(tx: Tx, row: Instance, renamed: Instance, operation: Operation) -> None:

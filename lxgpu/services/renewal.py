@@ -8,7 +8,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Image, Tx
-from lxgpu.services import ending, making, observe, power
+from lxgpu.services import ending, instances, making, observe, power
 from lxgpu.services.begin import decided, ensure_idle, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.images import ensure_template, find_image, template_for
@@ -22,13 +22,7 @@ def root(work: Work) -> None:
     site, row = work.site, work.instance()
     source = f"copy:{template_for(site, row.image, site.profile(row.profile))}"
     work.note(begun=True)
-    try:
-        site.engine.rebuild_root(work.name, source=source)
-    except LxgpuError as error:
-        if error.code not in {"engine", "outcome_unknown"}:
-            raise
-        site.engine.barrier(work.name)
-        site.engine.rebuild_root(work.name, source=source)  # it goes on from where it came to
+    instances.insist(lambda: site.engine.rebuild_root(work.name, source=source))  # goes on from where it came to
     work.note(replaced=True)
 
 
@@ -114,7 +108,7 @@ def rebuild(site: Site, name: str, *, image: str) -> None:
         tx.put(replace(current, image=found.fingerprint, running=True), operation)
         return operation.id
 
-    carry_out(site, REBUILD, name, lambda: decided(site, snapshot, write))
+    carry_out(site, REBUILD, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)
 
 
 def _image(site: Site, name: str, wanted: str) -> Image:

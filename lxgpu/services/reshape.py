@@ -184,7 +184,7 @@ def resize(site: Site, name: str, wanted: Limits) -> bool:
         tx.put(replace(current, limits=new), operation)
         return operation.id
 
-    carry_out(site, RESIZE, name, lambda: decided(site, snapshot, write))
+    carry_out(site, RESIZE, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)
     return True
 
 

@@ -18,7 +18,7 @@ from lxgpu.inventory.memory import MemoryInventory
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.instance import InstanceState, Limits
 from lxgpu.model.request import GpuRequest
-from lxgpu.services import ending, keys, lending, power, renaming, renewal, reshape
+from lxgpu.services import ending, keys, lending, power, renaming, renewal, reshape, snapshots
 from lxgpu.services.recover import recover
 from lxgpu.services.site import Site
 
@@ -50,6 +50,13 @@ def suspended(site: Site) -> None:
     ending.suspend(site, "alice", reason="holidays")
 
 
+def kept(site: Site) -> None:
+    """A snapshot of the day when alice held one card; she holds two now."""
+    alice(site)
+    snapshots.take_snapshot(site, "alice", "s1")
+    attach(site)
+
+
 def attach(site: Site) -> None:
     """One card more for alice."""
     request = GpuRequest(instance="alice", owner="", more=0)
@@ -67,6 +74,8 @@ STORIES = {
     "rebuild": Story(alice, lambda site: renewal.rebuild(site, "alice", image="")),
     "resize": Story(alice, lambda site: reshape.resize(site, "alice", Limits(cpu=2, memory_bytes=2**33))),
     "rename": Story(alice, lambda site: renaming.rename(site, "alice", "eve")),
+    "snapshot": Story(alice, lambda site: snapshots.take_snapshot(site, "alice", "s1")),
+    "restore": Story(kept, lambda site: snapshots.restore(site, "alice", "s1")),
     "keys": Story(alice, lambda site: keys.add(site, "alice", parse_keys(LAPTOP))),
     "restart": Story(alice, lambda site: power.restart(site, "alice", force=False)),
 }
@@ -86,6 +95,7 @@ def world(site: Site) -> dict[str, object]:
         "people": [(row.name, row.uid, row.ssh_port) for row in records.persons],
         "keys": [(row.person, row.fingerprint) for row in records.keys],
         "machines": machines,
+        "snapshots": {name: sorted(found.snapshots) for (_, name), found in site.engine.machines.items()},
         "volumes": sorted(site.engine.disks["default"]),
     }
 
