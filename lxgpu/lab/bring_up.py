@@ -31,9 +31,10 @@ def up(spec: LabSpec, *, progress: Callable[[str], None] = lambda _: None) -> La
         progress: called with one line of text at a time.
 
     Raises:
-        LxgpuError: `usage`, `bad_name`, `exists`, `unavailable`, `not_allowed`, `no_capacity`, `lab_step`.
+        LxgpuError: `usage`, `bad_name`, `bad_file`, `exists`, `unavailable`, `not_allowed`, `no_capacity`, `lab_step`.
     """
     check_spec(spec)
+    _check_policy(spec)
     check_programs(for_image=not image_cache.cached_image().exists())
     _check_length(paths_of(spec.name).directory)
     with record.locked(spec.name):
@@ -110,6 +111,13 @@ def _check_same(spec: LabSpec, known: Lab) -> None:
             why=f"it has {len(present)}: {', '.join(present)}",
             fix=f"`lxgpu lab down --name {spec.name}` first, or choose another --name",
         )
+
+
+def _check_policy(spec: LabSpec) -> None:
+    if spec.policy is not None:
+        from lxgpu.config.policy import read_policy  # noqa: PLC0415 -- pydantic, for this one check
+
+        read_policy(spec.policy, cards=len(models_of(spec)))
 
 
 def _check_length(directory: Path) -> None:

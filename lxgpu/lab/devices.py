@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DRIVER_VERSION, CUDA_VERSION = "550.54.15", "12.4"
 REAL_PCI = Path("/sys/bus/pci/devices")
+REAL_DRM = Path("/sys/class/drm")
+DISPLAY = "0x03"  # PCI's class of graphics cards: the machine's own stay out of the lab
 LOOP_MAJOR, LOOPS = 7, 256
 # The driver's own nodes, which all cards share; uvm's major is dynamic on real machines too.
 SHARED_NODES = (
@@ -30,15 +32,16 @@ def real_addresses() -> set[str]:
 
 
 def write_hardware(host: Path, cards: Iterable[Card]) -> None:
-    """Write pci/, driver/ and bin/ below `host`, for the cards and links to the machine's real devices."""
+    """Write pci/, driver/ and bin/ below `host`, for the cards, with links to the machine's real other devices."""
     cards = tuple(cards)
     for folder in ("pci", "driver", "bin"):
         shutil.rmtree(host / folder, ignore_errors=True)
-    for folder in ("pci", "driver/nvidia/module", "bin", "dev", "sys"):
+    for folder in ("pci", "drm", "driver/nvidia/module", "bin", "dev", "sys"):
         (host / folder).mkdir(parents=True, exist_ok=True)
     (host / "driver/nvidia/module/version").write_text(f"{DRIVER_VERSION}\n")
     for address in real_addresses():
-        (host / "pci" / address).symlink_to((REAL_PCI / address).resolve())
+        if not (REAL_PCI / address / "class").read_text().startswith(DISPLAY):
+            (host / "pci" / address).symlink_to((REAL_PCI / address).resolve())
     for card in cards:
         _write_card(host, card)
     _write_container_cli(host / "bin" / "nvidia-container-cli", cards)

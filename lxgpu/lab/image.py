@@ -73,6 +73,7 @@ def _debootstrap(target: Path, progress: Callable[[str], None]) -> None:
                     progress(f"image: {line[3:].strip()}")
         except BaseException:
             build.kill()
+            build.communicate()  # its children die with it: the pipe closes when the last one has
             raise
     if build.returncode != 0:
         raise LxgpuError(

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from lxgpu.lab import record
-from lxgpu.lab.devices import REAL_PCI, fill_dev
+from lxgpu.lab.devices import REAL_DRM, REAL_PCI, fill_dev
 from lxgpu.lab.programs import run
 
 # Other file systems below /dev that containers and LXD expect to be there.
@@ -34,6 +34,8 @@ def make_mounts(lab: record.Lab) -> None:
     # With a mount over part of /sys the kernel refuses sysfs in new user namespaces, unless a whole one is there too.
     run(["mount", "-t", "sysfs", "lxgpu-sys", str(host / "sys")])
     run(["mount", "--bind", str(host / "pci"), str(REAL_PCI)])
+    if REAL_DRM.is_dir():  # where LXD looks for graphics cards first
+        run(["mount", "--bind", str(host / "drm"), str(REAL_DRM)])
     LXCFS_MOUNT.mkdir(parents=True, exist_ok=True)
     run(["mount", "-t", "tmpfs", "-o", "mode=755,size=1m", "lxgpu-lxcfs", str(LXCFS_MOUNT)])
 

@@ -24,7 +24,7 @@ defaults:
   {{class: normal, guaranteed: 0, limit: {gpus}, weight: 1, lease: 3d, retain: 30d,
    cpu: 1, memory: 1GiB, disk: 2GiB, processes: 2048, per_gpu: {{cpu: 1, memory: 1GiB}}}}
 idle: {{window: 10s, below: 1%, coverage: 90%, when: needed, protect_ssh: 0s, protect_memory: 0s}}
-preemption: {{on_preempt: [term], fence_timeout: 5s, stop_stuck: false}}
+preemption: {{on_preempt: [term], fence_timeout: 20s, stop_stuck: false}}
 reservations: {{horizon: 30d, longest: 7d, max_gpus: {gpus}, no_show: 20s}}
 hosts: {{memory_overcommit: 4, keep_free: {{memory: 256MiB, pool: 5%}}}}
 """

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -344,6 +345,58 @@ def test_interrupted_up(short_lived: LabSpec, moment: str, number: signal.Signal
         assert nvml(lab.env())["cards"][0]["uuid"] == lab.gpus[0].uuid
     assert down(lab.name)
     assert _traces(lab) == []
+
+
+@pytest.mark.parametrize("moment", ["shutting LXD down", "ending its processes"])
+def test_interrupted_down(short_lived: LabSpec, moment: str) -> None:
+    """A `down` that is killed on its way is finished by the next one."""
+    lab = up(short_lived)
+    with subprocess.Popen(
+        [sys.executable, "-m", "lxgpu", "lab", "down", "--name", lab.name], stderr=subprocess.PIPE, text=True
+    ) as started:
+        for line in started.stderr or ():
+            if moment in line:
+                started.kill()
+                break
+        started.communicate()
+    assert started.returncode == -signal.SIGKILL
+    assert down(lab.name)
+    assert _traces(lab) == []
+
+
+def test_bad_policy_is_refused_first(short_lived: LabSpec, tmp_path: Path) -> None:
+    """A policy file with a mistake is refused before anything of the lab is made."""
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("version: 1\ndefaults: {limit: many}\n")
+    with pytest.raises(LxgpuError) as caught:
+        up(replace(short_lived, policy=bad))
+    assert caught.value.code == "bad_file"
+    assert load(short_lived.name) is None
+
+
+def test_commands(lab: Lab, launch: Launch) -> None:
+    """The commands do it: `job` prints the host's pid, `status` is JSON, `fault` shows in it, a wrong one exits 2."""
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, **lab.env()}
+        return subprocess.run(
+            [sys.executable, "-m", "lxgpu", "lab", *words], env=env, capture_output=True, text=True, check=False
+        )
+
+    name = launch(lab, 2)
+    pid = int(run("job", name, "--util", "40", "--memory", "2GiB", "--for", "1h").stdout)
+    assert nvml(lab.env())["cards"][2]["processes"] == {pid: 2 << 30}
+    assert run("fault", "3", "unknown").returncode == 0
+    document = json.loads(run("status", "--name", lab.name, "-o", "json").stdout)
+    assert document["schema"] == "lxgpu.labs/v1"
+    shown = document["items"][0]
+    assert (shown["state"], [card["fault"] for card in shown["gpus"]]) == ("up", [None, None, None, "unknown"])
+    assert name in shown["instances"]
+    assert run("fault", "all", "clear").returncode == 0
+    wrong = run("fault", "3", "bored")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("error[usage] the lab cannot bring about 'bored' on 3\n")
+    assert run("status", "--name", "nowhere").returncode == 3
 
 
 def test_env_of_the_command(lab: Lab) -> None:
