@@ -80,7 +80,8 @@ def _traces(lab: Lab, containers: tuple[str, ...] = ()) -> list[str]:
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
         told += [f"{kind}: {line}" for line in lines if str(lab.directory) in line or lab.bridge in line]
     told += [f"console {n}" for n in lab.consoles if Path(f"/dev/vcs{n}").exists()]
-    told += [f"cgroup {path}" for name in containers for path in Path("/sys/fs/cgroup").glob(f"**/lxc.*.{name}*")]
+    tops = [path for level in ("lxc.*", "*/lxc.*") for path in Path("/sys/fs/cgroup").glob(level)]
+    told += [f"cgroup {path}" for path in tops for name in containers if f".{name}" in path.name]
     told += [f"file {path}" for path in (lab.directory, lab.directory.parent / f".{lab.name}.lock") if path.exists()]
     return told
 
