@@ -25,7 +25,6 @@
 #define MOST_PROCS 1024
 #define MOST_FAILS 64
 #define NOT_DIVIDED 0xFFFFFFFFu
-
 typedef unsigned long long u64;
 
 enum answer {
