@@ -1,8 +1,8 @@
 """NVML's view of all cards, taken in a child process with a deadline.
 
 A card that hangs or kills the child is the only one lost: the child is ended and another goes on with
-the cards after it. Nothing stays open between two passes, so a reset or a driver upgrade finds no client
-of ours in its way. Sources: NVIDIA's NVML API reference, nvidia-ml-py, the kernel driver's /proc files.
+the cards after it. A child that did well waits for the next pass, since its start is most of the cost; it
+lets go of NVML meanwhile, so a reset or a driver upgrade finds no client of ours in its way. Sources: NVIDIA's NVML API reference, nvidia-ml-py, the kernel driver's /proc files.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import re
 import selectors
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,9 +76,24 @@ class Nvml:
         self._remembered: dict[str, str] = {}
         # Children that not even KILL could end, each with the card it hangs at (None: at the start).
         self._stuck: list[tuple[int | None, subprocess.Popen[bytes]]] = []
+        self._waiting: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Let the waiting child go."""
+        child, self._waiting = self._waiting, None
+        if child is not None:
+            _put_down(child)
+
+    def __del__(self) -> None:
+        self.close()
 
     def sample(self) -> Pass:
-        """All cards; never raises for a sick card, library or driver."""
+        """All cards; never raises for a sick card, library or driver. One pass at a time."""
+        with self._lock:
+            return self._sample()
+
+    def _sample(self) -> Pass:
         self._stuck = [(at, child) for at, child in self._stuck if child.poll() is None]
         hanging = {at for at, _ in self._stuck}
         if None in hanging:
@@ -95,10 +111,12 @@ class Nvml:
 
     def _go_on(self, found: Pass, ends: float) -> bool:
         """Run a child over the cards not yet read; True when another one should go on from here."""
-        with self._child(found.cards) as child:
-            at, ending = self._follow(child, found, ends)
-            if _put_down(child) is None:
-                self._stuck.append((at, child))
+        child = self._child(found.cards)
+        at, ending = self._follow(child, found, ends)
+        if at is None and not ending and found.error is None:
+            self._waiting = child
+        elif _put_down(child) is None:
+            self._stuck.append((at, child))
         if at is not None:
             found.cards[at] = RawCard(index=at, fault=ending)
             return time.monotonic() < ends
@@ -126,16 +144,18 @@ class Nvml:
                     return at, "unknown"
         return at, "timeout"
 
-    @contextmanager
-    def _child(self, left_out: Mapping[int, object]) -> Iterator[subprocess.Popen[bytes]]:
-        argv = [sys.executable, "-P", "-W", "ignore", str(_CHILD), *map(str, sorted(left_out))]
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        try:
-            yield child
-        finally:
+    def _child(self, left_out: Mapping[int, object]) -> subprocess.Popen[bytes]:
+        """A child that is told to begin a pass: the one that waits, or a new one."""
+        order = (" ".join(map(str, sorted(left_out))) + "\n").encode()
+        child, self._waiting = self._waiting, None
+        if child is not None:
+            if _told(child, order):
+                return child
             _put_down(child)
-            if child.stdout is not None:
-                child.stdout.close()
+        argv = [sys.executable, "-P", "-W", "ignore", str(_CHILD)]
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        _told(child, order)
+        return child
 
     def _lines(self, child: subprocess.Popen[bytes], ends: float) -> Iterator[dict[str, Any]]:
         """The child's lines, until one is late; `died` when it ended without its last line."""
@@ -208,6 +228,18 @@ def _raw(card: Mapping[str, Any]) -> RawCard:
     )
 
 
+def _told(child: subprocess.Popen[bytes], order: bytes) -> bool:
+    """Write an order to a child; False when it is gone."""
+    if child.poll() is not None or child.stdin is None:
+        return False
+    try:
+        child.stdin.write(order)
+        child.stdin.flush()
+    except OSError:
+        return False
+    return True
+
+
 def _put_down(child: subprocess.Popen[bytes]) -> int | None:
     """End the child; None when not even KILL ends it (it waits inside the driver)."""
     child.kill()
@@ -215,6 +247,11 @@ def _put_down(child: subprocess.Popen[bytes]) -> int | None:
         return child.wait(timeout=0.2)
     except subprocess.TimeoutExpired:
         return None
+    finally:
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
 
 
 def _crash(child: subprocess.Popen[bytes]) -> str:

@@ -1,8 +1,8 @@
-"""The child that talks to NVML: one pass over all cards, one JSON line each, then the end.
+"""The child that talks to NVML: for each line on standard input one pass over all cards, one JSON line each.
 
 A call into NVML on a lost card can hang or crash, so it happens in a process that can be done without.
-Started as a file; imports pynvml and nothing of lxgpu, since its start is most of its cost. Arguments:
-the indices to leave out. Lines, in this order:
+Started as a file; imports pynvml and nothing of lxgpu, since its start is most of its cost. A line of
+input names the indices to leave out; NVML is open only during the pass. Lines of a pass, in this order:
   {"driver": …, "count": N} or {"error": …, "library": …}
   {"at": I} before card I is touched, then {"card": {…}} with its values; null is "not known"
   {"end": true}
@@ -11,14 +11,13 @@ the indices to leave out. Lines, in this order:
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-Asked = Callable[[], Any]
+TYPE_CHECKING = False  # typing and pathlib would cost a seventh of this process
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class Cards:
@@ -35,7 +34,8 @@ class Cards:
 
     def card(self, index: int) -> dict[str, Any]:
         """All values of one card; `fault` when the card itself does not answer."""
-        nvml, found = self.nvml, dict[str, Any](index=index)
+        nvml = self.nvml
+        found: dict[str, Any] = {"index": index}
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             found["uuid"] = text(nvml.nvmlDeviceGetUUID(handle))
@@ -51,7 +51,7 @@ class Cards:
             found["fault"] = "lost" if error.value == nvml.NVML_ERROR_GPU_IS_LOST else "unknown"
         return found
 
-    def attempt(self, call: Asked) -> Any:  # noqa: ANN401 - NVML's answers have no common type
+    def attempt(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - NVML's answers have no common type
         """The answer of NVML, or None where this card or driver has none to give."""
         try:
             return call()
@@ -85,18 +85,25 @@ class Cards:
 
     def library_version(self) -> str | None:
         """The version of libnvidia-ml, also when it cannot be initialised: from its file's name, or from itself."""
-        named = re.search(r"libnvidia-ml\.so\.(\d+\.[\d.]+)", Path("/proc/self/maps").read_text())
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:  # noqa: PTH123 - see above
+            names = {line.rpartition("libnvidia-ml.so.")[2].strip() for line in maps if "libnvidia-ml.so." in line}
+        named = next((name for name in names if "." in name), None)  # libnvidia-ml.so.1 says nothing
         try:
-            return named[1] if named else text(self.attempt(self.nvml.nvmlSystemGetNVMLVersion))
+            return named or text(self.attempt(self.nvml.nvmlSystemGetNVMLVersion))
         except self.nvml.NVMLError:
             return None
 
 
 def main() -> None:
-    """Read all cards but those named."""
+    """A pass for each line of input."""
     import pynvml  # type: ignore[import-untyped] # noqa: PLC0415
 
-    left_out = {int(word) for word in sys.argv[1:]}
+    for line in sys.stdin:
+        one_pass(pynvml, {int(word) for word in line.split()})
+
+
+def one_pass(pynvml: Any, left_out: set[int]) -> None:  # noqa: ANN401 - an untyped module
+    """Read all cards but those left out."""
     cards = Cards(pynvml)
     try:
         pynvml.nvmlInit()
@@ -110,6 +117,7 @@ def main() -> None:
         if index not in left_out:
             say({"at": index})
             say({"card": cards.card(index)})
+    cards.attempt(pynvml.nvmlShutdown)
     say({"end": True})
 
 

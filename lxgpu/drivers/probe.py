@@ -20,7 +20,7 @@ from lxgpu.drivers.limits import read_limits
 from lxgpu.drivers.listening import listening_ports
 from lxgpu.drivers.nvml import Nvml, RawCard
 from lxgpu.drivers.openable import openable
-from lxgpu.drivers.processes import all_pids, pid_namespace, read_stat, send
+from lxgpu.drivers.processes import pid_namespace, read_stat, send
 from lxgpu.drivers.rooted import find_nodes, read_regular
 from lxgpu.drivers.terminals import tell_terminals
 from lxgpu.errors import LxgpuError
@@ -88,7 +88,9 @@ class LocalProbe:
         """Set the device rule of a running instance: `denied` cannot be opened, `allowed` can."""
         set_rule(self._cgroups, init, denied=denied, allowed=allowed, mode=self._device_rule)
 
-    def holders(self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str) -> Holders:
+    def holders(
+        self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str, readings: Readings | None = None
+    ) -> Holders:
         """Processes with the card open or mapped, or on NVML's list; see `ports.HostProbe`."""
         wanted, findings = list(nodes), Findings()
         key = ("holders", init)
@@ -96,7 +98,11 @@ class LocalProbe:
             self._patience.run(key, lambda: scan(lambda: self._pids(init), wanted, findings), timeout_s=self._look_s)
         except TooLateError:
             findings.doubts.append(f"process {findings.at} did not let itself be looked into within {self._look_s:g} s")
-        self._add_computing(init, uuid, findings)
+        if init is None:
+            # The rule keeps them from ever opening it, so what one of them hides is no reason to doubt: else
+            # a single user with a descriptor in flight could keep every card of the host from everybody.
+            findings.doubts.clear()
+        self._add_computing(init, uuid, findings, readings or self.readings())
         return findings.holders()
 
     def signal(self, process: Process, number: int) -> bool:
@@ -121,27 +127,23 @@ class LocalProbe:
             raise _cannot_look(init, error.strerror or str(error)) from error
 
     def _pids(self, init: int | None) -> frozenset[int]:
-        """The processes of one instance or of all: by cgroup, and by pid namespace for what left its cgroup."""
-        listed = self._cgroups.contained() if init is None else self._cgroups.members(init)
-        spaces = {pid_namespace(pid) for pid in (listed if init is None else [init])}
-        spaces -= {None, pid_namespace(os.getpid())}
-        return listed | {pid for pid in all_pids() if spaces and pid_namespace(pid) in spaces}
+        """The processes of one instance, or of all of them."""
+        return self._cgroups.contained() if init is None else self._cgroups.members(init)
 
-    def _add_computing(self, init: int | None, uuid: str, findings: Findings) -> None:
+    def _add_computing(self, init: int | None, uuid: str, findings: Findings, readings: Readings) -> None:
         """Add NVML's processes on the card, or say why its list is not to be had."""
-        found = self._nvml.sample()
-        card = next((card for card in found.cards.values() if card.uuid == uuid), None)
+        card = readings.of(uuid)
         if card is None or card.processes is None:
-            findings.doubts.append(_no_list(uuid, found.error, card))
+            findings.doubts.append(_no_list(uuid, readings.error, card))
             return
         mine = self._pids(init)
         told = {process.pid for process in findings.processes}
-        for pid, _, kind in card.processes:
-            counts = pid in mine or (init is None and kind == "compute")
-            seen = read_stat(pid) if counts and pid not in told else None
+        for item in card.processes:
+            counts = item.pid in mine or (init is None and item.kind == "compute")
+            seen = read_stat(item.pid) if counts and item.pid not in told else None
             if seen is not None:
-                one = Process(pid=pid, start_time=seen.start_time, command=seen.command, how=f"on NVML's {kind} list")
-                findings.processes.append(one)
+                how = f"on NVML's {item.kind} list"
+                findings.processes.append(Process(item.pid, seen.start_time, command=seen.command, how=how))
 
     def _reading(self, card: RawCard, now: datetime) -> Reading:
         return Reading(
@@ -165,7 +167,12 @@ class LocalProbe:
         return GpuProcess(pid=pid, memory_bytes=memory_bytes, kind=kind, instance=owner.instance, user=owner.user)
 
 
-def _no_list(uuid: str, error: str | None, card: RawCard | None) -> str:
+def _entered(pid: int, space: str | None) -> bool:
+    """Whether a process runs in a container's pid namespace, whatever its cgroup; the host's own is nobody's."""
+    return space is not None and space != pid_namespace(os.getpid()) and pid_namespace(pid) == space
+
+
+def _no_list(uuid: str, error: str | None, card: Reading | None) -> str:
     if error is not None:
         return error
     if card is None:

@@ -60,11 +60,14 @@ class HostProbe(Protocol):
     def set_rule(self, init: int, *, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNode]) -> None:
         """Set the device rule of a running instance: `denied` cannot be opened, `allowed` can. Both whole lists."""
 
-    def holders(self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str) -> Holders:
-        """Processes with the card open or mapped, or on NVML's list.
+    def holders(
+        self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str, readings: Readings | None = None
+    ) -> Holders:
+        """Processes with the card open or mapped, or on NVML's list; `readings` is a sample taken just now.
 
-        With `init`, those of that instance; with None, those of every container and every compute
-        process of the host (a display server's or a monitor's open node does not count).
+        With `init`, those of that instance, and `unknown` when one of its processes hides something. With None,
+        those of every container and every compute process of the host (a display server's or a monitor's open
+        node does not count); what a container hides that never had the card is no doubt.
         """
 
     def signal(self, process: Process, number: int) -> bool:

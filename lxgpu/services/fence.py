@@ -36,14 +36,21 @@ class FenceVerdict:
     why: str = ""
 
 
-def judge(site: Site, gpu: Gpu, readings: Readings) -> FenceVerdict:
-    """Look at one card with NVML's sample of this moment."""
-    holders = site.probe.holders(None, gpu.nodes, uuid=gpu.uuid)
-    if holders.processes:
-        names = ", ".join(f"{item.command or 'process'} ({item.pid})" for item in holders.processes[:5])
-        return FenceVerdict(FenceState.HELD, holders.processes, f"held by {names}")
-    if holders.unknown:
-        return FenceVerdict(FenceState.UNKNOWN, why=holders.unknown)
+def judge(site: Site, gpu: Gpu, readings: Readings, *, suspect: int | None) -> FenceVerdict:
+    """Look at one card with NVML's sample of this moment.
+
+    `suspect` is the init of the instance that had it last, if that still runs: it must not even hide anything.
+    """
+    looks = [site.probe.holders(None, gpu.nodes, uuid=gpu.uuid, readings=readings)]
+    if suspect is not None:
+        looks.append(site.probe.holders(suspect, gpu.nodes, uuid=gpu.uuid, readings=readings))
+    processes = tuple(sorted({item for look in looks for item in look.processes}))
+    if processes:
+        names = ", ".join(f"{item.command or 'process'} ({item.pid})" for item in processes[:5])
+        return FenceVerdict(FenceState.HELD, processes, f"held by {names}")
+    unknown = next((look.unknown for look in looks if look.unknown), "")
+    if unknown:
+        return FenceVerdict(FenceState.UNKNOWN, why=unknown)
     return _nvml(gpu, readings)
 
 
@@ -67,11 +74,11 @@ def _nvml(gpu: Gpu, readings: Readings) -> FenceVerdict:
     return FenceVerdict(FenceState.PROVEN)
 
 
-def prove(site: Site, gpus: Iterable[Gpu]) -> dict[str, FenceVerdict]:
-    """Judge several cards with one NVML sample and write down those that are proven free."""
+def prove(site: Site, gpus: Iterable[Gpu], *, suspect: int | None = None) -> dict[str, FenceVerdict]:
+    """Judge several cards with one NVML sample and write down those that are proven free; `suspect` as in `judge`."""
     cards = tuple(gpus)
     readings = site.probe.readings()
-    verdicts = {gpu.uuid: judge(site, gpu, readings) for gpu in cards}
+    verdicts = {gpu.uuid: judge(site, gpu, readings, suspect=suspect) for gpu in cards}
     boot = site.probe.boot_id()
     with site.write() as tx:
         for gpu in cards:

@@ -72,7 +72,8 @@ def prove(work: Work) -> Wait | None:
     if not rest:
         return None
     cards = slots.gpus_of(work.gpus(), rest)
-    verdicts = fence.prove(site, cards)
+    seen = site.engine.instance(work.name)
+    verdicts = fence.prove(site, cards, suspect=seen.init_pid if seen else None)
     free = [slot for slot in rest if slot.gpu in verdicts and verdicts[slot.gpu].state is FenceState.PROVEN]
     slots.close(site, work.name, free, outcome=work.text("outcome") or "released", rule=work.text("rule"))
     rest = [slot for slot in rest if slot not in free]
@@ -102,9 +103,9 @@ def _holders(work: Work, seen: Sighting) -> dict[str, Holders]:
     """Who in the container holds each card that is being taken; cards nobody holds are left out."""
     if seen.init_pid is None:
         return {}
-    found = {}
+    found, readings = {}, work.site.probe.readings()
     for gpu in _cards(work):
-        holders = work.site.probe.holders(seen.init_pid, gpu.nodes, uuid=gpu.uuid)
+        holders = work.site.probe.holders(seen.init_pid, gpu.nodes, uuid=gpu.uuid, readings=readings)
         if holders.processes:
             found[gpu.uuid] = holders
     return found

@@ -150,8 +150,11 @@ class FakeProbe:
         rule = self._rule(init) | {_number(node) for node in denied}
         self._rules[init] = rule - {_number(node) for node in allowed}
 
-    def holders(self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str) -> Holders:
-        """Who has the card open, mapped, or is on NVML's list."""
+    def holders(
+        self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str, readings: Readings | None = None
+    ) -> Holders:
+        """Who has the card open, mapped, or is on NVML's list; the world is its own sample."""
+        del readings
         if init is not None:
             self._inside(init)
         numbers = {_number(node) for node in nodes}
