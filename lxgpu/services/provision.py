@@ -127,14 +127,26 @@ def new_person(snapshot: Snapshot, name: str, ground: Ground, *, ports: range) -
     return Person(name=name, uid=uid, ssh_port=port, created_at=snapshot.now)
 
 
-def _new_instance(site: Site, snapshot: Snapshot, request: CreateRequest, ground: Ground) -> Instance:
-    seen = {text for sighting in snapshot.seen.sightings for text in _addresses(sighting.expanded_devices)}
-    seen |= {text for sighting in snapshot.seen.sightings for text in sighting.addresses}
-    address = allocate.address(ground.network.gateway, seen | {row.address for row in snapshot.records.instances})
+def taken_addresses(snapshot: Snapshot, *, but: str = "") -> set[str]:
+    """The addresses that an instance has or is to have, `but` one instance's own."""
+    others = [sighting for sighting in snapshot.seen.sightings if (sighting.project, sighting.name) != ("default", but)]
+    seen = {text for sighting in others for text in _addresses(sighting.expanded_devices)}
+    seen |= {text for sighting in others for text in sighting.addresses}
+    return seen | {row.address for row in snapshot.records.instances if row.name != but and row.address}
+
+
+def free_address(snapshot: Snapshot, ground: Ground) -> str:
+    """An address for a new container; error `no_numbers`."""
+    address = allocate.address(ground.network.gateway, taken_addresses(snapshot))
     if address is None:
         raise LxgpuError(
             "no_numbers", f"the network {ground.network.name} has no address left", fix="give the bridge a wider one"
         )
+    return address
+
+
+def _new_instance(site: Site, snapshot: Snapshot, request: CreateRequest, ground: Ground) -> Instance:
+    address = free_address(snapshot, ground)
     return Instance(
         name=request.name,
         owner=request.owner,

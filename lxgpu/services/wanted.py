@@ -83,9 +83,18 @@ def base(picture: Picture, *, operation: str) -> Change:
     }
     wanted: dict[str, Mapping[str, str] | None] = {
         "root": devices.root_device(pool=settings.pool, size_bytes=instance.limits.disk_bytes),
-        "eth0": devices.nic_device(bridge=settings.network.bridge, address=instance.address, hwaddr=instance.hwaddr),
+        "eth0": nic(settings, instance),
     }
     return Change(config=config, devices=wanted)
+
+
+def nic(settings: Settings, instance: Instance) -> dict[str, str]:
+    """The network card. One that was adopted keeps the hardware address that LXD gave it: it has none in its row.
+
+    To name one, even the same, would take the card out and put in another, which a running system does not notice.
+    """
+    device = devices.nic_device(bridge=settings.network.bridge, address=instance.address, hwaddr=instance.hwaddr)
+    return {key: value for key, value in device.items() if value}
 
 
 def full(picture: Picture, seen: Sighting, *, attached: Iterable[Slot], operation: str) -> Change:
