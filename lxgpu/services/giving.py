@@ -14,7 +14,6 @@ from lxgpu.policy.exclusivity import holdings
 from lxgpu.services import fence, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.fence import FenceState
-from lxgpu.services.instances import sighting
 from lxgpu.services.operations import Step, Wait, Work
 from lxgpu.services.wanted import Picture
 
@@ -75,7 +74,7 @@ def verify(work: Work) -> None:
     LXD takes the files of an interrupted attach for nodes that are there, and leaves them out inside: then they are
     cleared, the cards on their way are plugged in anew, and it is looked at again.
     """
-    wanted, seen = picture(work.site, work.name, gpus=work.gpus()), sighting(work.site, work.name)
+    wanted, seen = picture(work.site, work.name, gpus=work.gpus()), work.glance()
     check_alone(work, wanted)
     if seen.power is not Power.RUNNING:
         return
@@ -91,6 +90,7 @@ def verify(work: Work) -> None:
 def _plug(work: Work, wanted: Picture, attached: Iterable[Slot]) -> Sighting:
     seen = configure(work.site, wanted, operation=work.operation.id, attached=attached)
     set_rule(work.site, wanted, seen)
+    work.left = seen
     return seen
 
 

@@ -70,7 +70,8 @@ def put(site: Site, name: str, build: Build, *, read: Callable[[Site, str], Sigh
     """Make a change true in one guarded write, whatever LXD answers; the change is built from what is there.
 
     A stale ETag means reading and building again. After an error or a time-out nothing is believed: a barrier waits
-    for what may still land, then the instance is read and judged. Gives the sighting, without state, in which the change is true.
+    for what may still land, then the instance is read and judged. Gives the sighting, without state, in which the
+    change is true.
     """
     doubts: list[LxgpuError] = []
     for _ in range(TRIES):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.services.site import Site
@@ -10,14 +11,19 @@ from lxgpu.services.site import Site
 
 def look(site: Site, *, readings: bool = False) -> Observation:
     """What the host shows now; NVML is asked only with `readings`."""
-    return Observation(
-        host=site.host,
-        boot_id=site.probe.boot_id(),
-        at=site.clock.now(),
-        gpus=site.engine.gpus(),
-        sightings=site.engine.instances(with_state=False),
-        readings=site.probe.readings() if readings else None,
-    )
+    at = site.clock.now()
+    with ThreadPoolExecutor(max_workers=3) as pool:  # three that wait for others, side by side
+        gpus = pool.submit(site.engine.gpus)
+        sightings = pool.submit(site.engine.instances, with_state=False)
+        sample = pool.submit(site.probe.readings) if readings else None
+        return Observation(
+            host=site.host,
+            boot_id=site.probe.boot_id(),
+            at=at,
+            gpus=gpus.result(),
+            sightings=sightings.result(),
+            readings=sample.result() if sample else None,
+        )
 
 
 def snapshot(site: Site, *, people: Iterable[str] = (), readings: bool = False) -> Snapshot:

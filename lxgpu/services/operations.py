@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Gpu
-from lxgpu.model.instance import Instance
+from lxgpu.model.instance import Instance, Sighting
 from lxgpu.model.operation import Operation, OperationState
+from lxgpu.services.instances import sighting
 
 if TYPE_CHECKING:
     from lxgpu.services.site import Site
@@ -40,6 +41,13 @@ class Work:
     site: Site
     operation: Operation
     _gpus: tuple[Gpu, ...] | None = None
+    left: Sighting | None = None
+    """What the step before has just seen of the instance; a step that waits leaves nothing."""
+
+    def glance(self) -> Sighting:
+        """The instance with its state: as the step before left it a moment ago, once, else looked at now."""
+        seen, self.left = self.left, None
+        return seen or sighting(self.site, self.name)
 
     def gpus(self) -> tuple[Gpu, ...]:
         """The host's cards, asked for once: an operation in hand lasts seconds, a card's address a boot."""

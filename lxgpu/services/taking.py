@@ -15,7 +15,6 @@ from lxgpu.ports import Holders, Process
 from lxgpu.services import fence, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.fence import FenceState
-from lxgpu.services.instances import sighting
 from lxgpu.services.operations import Step, Wait, Work
 
 
@@ -26,12 +25,14 @@ def taken(work: Work) -> tuple[Slot, ...]:
 
 def deny(work: Work) -> None:
     """The device rule back: from here on nothing in the container can open the cards anew."""
-    set_rule(work.site, picture(work.site, work.name, gpus=work.gpus()), sighting(work.site, work.name))
+    seen = work.glance()
+    set_rule(work.site, picture(work.site, work.name, gpus=work.gpus()), seen)
+    work.left = seen
 
 
 def terminate(work: Work) -> Wait | None:
     """TERM to everything that holds the cards, once; then time to end by itself."""
-    site, seen = work.site, sighting(work.site, work.name)
+    site, seen = work.site, work.glance()
     held = _holders(work, seen)
     if not held:
         return None
@@ -50,11 +51,12 @@ def detach(work: Work) -> None:
     seen = configure(site, wanted, operation=work.operation.id, attached=wanted.usable - mine)
     set_rule(site, wanted, seen)
     slots.detached(site, mine)
+    work.left = seen
 
 
 def kill(work: Work) -> Wait | None:
     """KILL whatever still holds the cards, again and again until nothing is left or the time is over."""
-    site, seen = work.site, sighting(work.site, work.name)
+    site, seen = work.site, work.glance()
     held = _holders(work, seen)
     if not held:
         return None
