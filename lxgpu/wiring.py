@@ -202,6 +202,7 @@ def site(say: Progress, *, read_only: bool = False) -> Site:
         policy=cache(lambda: policy(say)),
         profile=cache(profile),
         nvidia=lambda profile: nvidia_config(profile, chosen),
+        guest=guest_folder,
         unix_groups=unix_groups,
         host_uid=host_uid,
         actor=actor(),
@@ -227,6 +228,14 @@ def policy(say: Progress) -> Policy:
     if found.broken is not None:
         say(f"the policy file has mistakes, so the last good one holds (lxgpu policy check): {found.broken.brief}")
     return found.policy
+
+
+@cache
+def guest_folder(name: str) -> str:
+    """The folder of this host that a container sees as /var/lib/lxgpu; on disk, since /run is empty after a boot."""
+    folder = settings().state_dir / "guests" / name
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    return str(folder)
 
 
 @cache

@@ -34,6 +34,7 @@ def picture(site: Site, name: str, *, gpus: tuple[Gpu, ...]) -> Picture:
         keys=tuple(key.line for key in records.keys if key.person == person.name),
         data=policy.data_for(groups),
         nvidia=site.nvidia(profile),
+        guest=site.guest(name),
     )
 
 

@@ -16,9 +16,9 @@ from lxgpu.ports import Clock, Engine, HostProbe, Inventory, Locks, Login, Progr
 class Site:
     """One host with its engine, under one inventory and one policy.
 
-    `policy`, `profile`, `nvidia` (the configuration that mounts the driver's libraries) and `unix_groups` are called
-    when needed, since reading them costs time. `actor` is who gave
-    the command. `say` tells people about progress.
+    `policy`, `profile`, `nvidia` (the configuration that mounts the driver's libraries), `guest` (a container's folder
+    on this host), `unix_groups` and `host_uid` are called when needed, since they cost time. `actor` is who gave the
+    command. `say` tells people about progress.
     """
 
     host: str
@@ -33,6 +33,7 @@ class Site:
     policy: Callable[[], Policy]
     profile: Callable[[str], Profile]
     nvidia: Callable[[Profile], Mapping[str, str]]
+    guest: Callable[[str], str]
     unix_groups: Callable[[str], frozenset[str]]
     host_uid: Callable[[str], int | None]
     actor: str

@@ -28,6 +28,7 @@ KEY_PERSON = "user.lxgpu.person"
 KEY_OPERATION = "user.lxgpu.operation"
 KEY_TEMPLATE = "user.lxgpu.template"
 GPU_PREFIX = "gpu-"
+GUEST_PATH = "/var/lib/lxgpu"
 DATA_PREFIX = "data-"
 _KEPT = {InstanceState.CREATING: InstanceState.READY, InstanceState.DELETING: InstanceState.SUSPENDED}
 _USABLE = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
@@ -37,7 +38,8 @@ _USABLE = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, Assignme
 class Picture:
     """All that decides how an instance looks: its rows, the host's cards, its profile and the settings.
 
-    `keys` are the person's authorized_keys lines. `nvidia` says whether the driver's libraries are to be mounted.
+    `keys` are the person's authorized_keys lines. `nvidia` mounts the driver's libraries; `guest` is
+    the folder of the host through which lxgpu and the container speak.
     """
 
     instance: Instance
@@ -50,6 +52,7 @@ class Picture:
     keys: tuple[str, ...] = ()
     data: tuple[SharedData, ...] = ()
     nvidia: Mapping[str, str] = field(default_factory=dict)
+    guest: str = ""
 
     @property
     def usable(self) -> frozenset[Slot]:
@@ -116,11 +119,19 @@ def full(picture: Picture, seen: Sighting, *, attached: Iterable[Slot], operatio
         **picture.profile.devices,
         **start.devices,
         "home": home,
+        **_guest(picture),
         **folders(picture, seen),
         **cards(picture, seen, attached),
         **ssh(picture),
     }
     return Change(config=config, devices=wanted)
+
+
+def _guest(picture: Picture) -> dict[str, Mapping[str, str] | None]:
+    """The folder of notices and of the container's own socket; without it the container starts all the same."""
+    if not picture.guest:
+        return {}
+    return {"lxgpu": devices.mount_device(picture.guest, GUEST_PATH, readonly=False)}
 
 
 def folders(picture: Picture, seen: Sighting) -> dict[str, Mapping[str, str] | None]:

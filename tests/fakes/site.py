@@ -184,6 +184,7 @@ def make_site(
         policy=lambda: rules,
         profile=lambda name: _profile(known, name),
         nvidia=lambda _profile: {},
+        guest=lambda name: f"/srv/lxgpu/guests/{name}",
         unix_groups=lambda person: (unix_groups or {}).get(person, frozenset()),
         host_uid=lambda _person: None,
         actor=actor,
