@@ -49,19 +49,20 @@ def scan(pids: Callable[[], Iterable[int]], nodes: Iterable[DeviceNode], finding
     """Look into every process that `pids` names, and into those that it names when asked again."""
     wanted: Wanted = {(node.major, node.minor): node.path for node in nodes}
     seen: set[int] = set()
+    harmless: set[bytes] = set()
     for _ in range(_ROUNDS):
         fresh = set(pids()) - seen
         if not fresh:
             return findings
         for pid in sorted(fresh):
             findings.at = pid
-            _look_into(pid, wanted, findings)
+            _look_into(pid, wanted, harmless, findings)
         seen |= fresh
     findings.doubts.append("processes start faster than they can be looked at")
     return findings
 
 
-def _look_into(pid: int, wanted: Wanted, findings: Findings) -> None:
+def _look_into(pid: int, wanted: Wanted, harmless: set[bytes], findings: Findings) -> None:
     found = read_stat(pid)
     if found is None or found.ended:
         return
@@ -73,7 +74,7 @@ def _look_into(pid: int, wanted: Wanted, findings: Findings) -> None:
             if thread == pid or not same_files(pid, thread):
                 ways |= _opened(thread, wanted, findings)
         # A process whose first thread has ended shows its memory at another thread only.
-        ways |= _mapped(max(threads) if found.state == "Z" else pid, wanted)
+        ways |= _mapped(max(threads) if found.state == "Z" else pid, wanted, harmless)
     except OSError as error:
         if error.errno not in _GONE:
             findings.doubts.append(f"process {pid} cannot be looked into: {error.strerror}")
@@ -87,7 +88,7 @@ def _opened(thread: int, wanted: Wanted, findings: Findings) -> set[str]:
     with _directory(f"/proc/{thread}/fd") as directory:
         for name in os.listdir(directory):  # noqa: PTH208 - a descriptor, no path
             try:
-                mode, major, minor = kind_and_device(directory, name, follow=True)
+                mode, major, minor, *_ = kind_and_device(directory, name, follow=True)
                 if stat.S_ISCHR(mode) and (major, minor) in wanted:
                     ways.add(f"open {wanted[major, minor]}")
                 elif stat.S_ISSOCK(mode):
@@ -100,19 +101,42 @@ def _opened(thread: int, wanted: Wanted, findings: Findings) -> set[str]:
     return ways
 
 
-def _mapped(thread: int, wanted: Wanted) -> set[str]:
+def _mapped(thread: int, wanted: Wanted, harmless: set[bytes]) -> set[str]:
+    """The wanted devices among the files mapped by a process.
+
+    `harmless` are files seen before that are none, by file system and inode as /proc/PID/maps has them. (On
+    btrfs that pair is not unique over subvolumes; there the two files show different file systems, and
+    each mapping is looked at.)
+    """
     ways: set[str] = set()
     with _directory(f"/proc/{thread}/map_files") as directory:
-        for name in os.listdir(directory):  # noqa: PTH208 - a descriptor, no path
+        for line in _lines(thread):
+            span, _, _, system, inode, *_ = line.split(None, 5)
+            key = system + b" " + inode
+            if inode == b"0" or key in harmless:
+                continue
             try:
-                mode, major, minor = kind_and_device(directory, name, follow=True)
+                mode, major, minor, *home = kind_and_device(directory, _as_in_map_files(span), follow=True)
             except OSError as error:
                 if error.errno not in _GONE:
                     raise
                 continue
             if stat.S_ISCHR(mode) and (major, minor) in wanted:
                 ways.add(f"mapped {wanted[major, minor]}")
+            elif system == b"%02x:%02x" % tuple(home):
+                harmless.add(key)
     return ways
+
+
+def _lines(thread: int) -> list[bytes]:
+    with open(f"/proc/{thread}/maps", "rb") as file:  # noqa: PTH123 - thousands of them
+        return file.readlines()
+
+
+def _as_in_map_files(span: bytes) -> str:
+    """Both files write a span of memory as two numbers, but `maps` fills small ones up with zeros."""
+    start, _, end = span.partition(b"-")
+    return f"{int(start, 16):x}-{int(end, 16):x}"
 
 
 def _look_for_parked(thread: int, name: str, findings: Findings) -> None:

@@ -1,8 +1,9 @@
 """NVML's view of all cards, taken in a child process with a deadline.
 
 A card that hangs or kills the child is the only one lost: the child is ended and another goes on with
-the cards after it. A child that did well waits for the next pass, since its start is most of the cost; it
-lets go of NVML meanwhile, so a reset or a driver upgrade finds no client of ours in its way. Sources: NVIDIA's NVML API reference, nvidia-ml-py, the kernel driver's /proc files.
+the cards after it. A child that did well waits for the next pass, since its start is most of the cost;
+it lets go of NVML meanwhile, so a reset or a driver upgrade finds no client of ours in its way.
+Sources: NVIDIA's NVML API reference, nvidia-ml-py, the kernel driver's /proc files.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ class Nvml:
 
     def _go_on(self, found: Pass, ends: float) -> bool:
         """Run a child over the cards not yet read; True when another one should go on from here."""
+        waited = self._waiting
         child = self._child(found.cards)
         at, ending = self._follow(child, found, ends)
         if at is None and not ending and found.error is None:
@@ -121,6 +123,8 @@ class Nvml:
             found.cards[at] = RawCard(index=at, fault=ending)
             return time.monotonic() < ends
         if found.count is None and found.error is None:
+            if child is waited and ending == "unknown":
+                return True  # it was ended while it waited, which says nothing about NVML
             late = f"it did not answer within {self._pass_s:g} s"
             found.error = f"NVML cannot be used: {late if ending == 'timeout' else _crash(child)}"
         return False

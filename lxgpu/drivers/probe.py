@@ -136,10 +136,10 @@ class LocalProbe:
         if card is None or card.processes is None:
             findings.doubts.append(_no_list(uuid, readings.error, card))
             return
-        mine = self._pids(init)
+        mine, space = self._pids(init), None if init is None else pid_namespace(init)
         told = {process.pid for process in findings.processes}
         for item in card.processes:
-            counts = item.pid in mine or (init is None and item.kind == "compute")
+            counts = item.pid in mine or (item.kind == "compute" if init is None else _entered(item.pid, space))
             seen = read_stat(item.pid) if counts and item.pid not in told else None
             if seen is not None:
                 how = f"on NVML's {item.kind} list"

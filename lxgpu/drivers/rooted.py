@@ -84,7 +84,7 @@ def _devices(directory: int, depth: int, left: list[int]) -> set[tuple[int, int]
         if left[0] < 0:
             raise OSError(7, "there is no end to the files below /dev")
         try:
-            mode, major, minor = kind_and_device(directory, name, follow=False)
+            mode, major, minor, *_ = kind_and_device(directory, name, follow=False)
         except FileNotFoundError:
             continue
         if stat.S_ISCHR(mode):

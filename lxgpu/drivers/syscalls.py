@@ -9,6 +9,7 @@ Sources: openat2(2), statx(2), kcmp(2), bpf(2) and the kernel's include/uapi.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 
@@ -18,18 +19,17 @@ RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 RESOLVE_IN_ROOT = 0x10
 
-_NUMBERS = {
+_BY_MACHINE = {
     "x86_64": {"bpf": 321, "kcmp": 312, "statx": 332, "openat2": 437},
     "aarch64": {"bpf": 280, "kcmp": 272, "statx": 291, "openat2": 437},
 }
-_AT_EMPTY_PATH = 0x1000
-_AT_NO_AUTOMOUNT = 0x800
+_NUMBERS = _BY_MACHINE.get(os.uname().machine, {})
 _AT_SYMLINK_NOFOLLOW = 0x100
-_AT_STATX_DONT_SYNC = 0x4000
+_DONT_ASK = 0x4000 | 0x800  # AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT
 _STATX_TYPE_MODE = 0x3
-_STATX_BYTES = 256
-_MODE_AT = 28
-_RDEV_AT = 128
+_Statx = ctypes.c_char * 256
+# From the start of struct statx: the mode, then the device's own number, then the number of its file system.
+_STATX = struct.Struct("<28xH98xIIII")
 _KCMP_FILES = 2
 _BPF_ATTR_BYTES = 120
 
@@ -38,10 +38,9 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def _number(name: str) -> int:
-    machine = os.uname().machine
-    if machine not in _NUMBERS:
-        raise OSError(38, f"lxgpu knows no number of {name} on {machine}")
-    return _NUMBERS[machine][name]
+    if name not in _NUMBERS:
+        raise OSError(errno.ENOSYS, f"lxgpu knows no number of {name} on {os.uname().machine}")
+    return _NUMBERS[name]
 
 
 def _raise(path: str = "") -> OSError:
@@ -58,20 +57,17 @@ def openat2(dirfd: int, path: str, flags: int, resolve: int) -> int:
     return found
 
 
-def kind_and_device(dirfd: int, name: str, *, follow: bool) -> tuple[int, int, int]:
-    """What `name` in the directory `dirfd` is: (mode, device major, device minor), from the kernel's memory only.
+def kind_and_device(dirfd: int, name: str, *, follow: bool) -> tuple[int, int, int, int, int]:
+    """What `name` in the directory `dirfd` is, from the kernel's memory only.
 
-    With `follow`, a link is followed; /proc's links to open files lead to the file itself.
+    Returns (mode, device major, device minor, file system's major, file system's minor). With `follow`, a
+    link is followed; /proc's links to open files lead to the file itself.
     """
-    buffer = ctypes.create_string_buffer(_STATX_BYTES)
-    flags = _AT_STATX_DONT_SYNC | _AT_NO_AUTOMOUNT | (0 if follow else _AT_SYMLINK_NOFOLLOW)
-    if not name:
-        flags |= _AT_EMPTY_PATH
+    buffer = _Statx()
+    flags = _DONT_ASK if follow else _DONT_ASK | _AT_SYMLINK_NOFOLLOW
     if _libc.syscall(_number("statx"), dirfd, os.fsencode(name), flags, _STATX_TYPE_MODE, buffer) < 0:
         raise _raise(name)
-    (mode,) = struct.unpack_from("<H", buffer, _MODE_AT)
-    major, minor = struct.unpack_from("<II", buffer, _RDEV_AT)
-    return mode, major, minor
+    return _STATX.unpack_from(buffer)
 
 
 def same_files(first: int, second: int) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -201,8 +203,44 @@ def test_nothing_of_a_pass_stays(library):
     """No child is left when a card hangs: neither a process nor a zombie."""
     library.write(faults={"GPU-b": "hang"})
     Nvml(card_s=0.2, pass_s=2).sample()
-    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    assert not [pid for pid in children if "nvml_child" in Path(f"/proc/{pid}/cmdline").read_text()]
+    assert not children()
+
+
+def test_a_healthy_child_waits_for_the_next_pass(library):
+    """Its start is most of the cost, so it is used again; what it tells is of now. It goes with its owner."""
+    nvml = Nvml()
+    nvml.sample()
+    (first,) = children()
+    library.write(busy={"GPU-a": 33})
+    assert nvml.sample().cards[0].utilization_percent == 33
+    assert children() == [first]
+    nvml.close()
+    assert not children()
+
+
+@pytest.mark.usefixtures("library")
+def test_a_child_that_was_killed_while_it_waited_is_replaced():
+    """Somebody ended it (out of memory, say): the next pass is as good as any."""
+    nvml = Nvml()
+    nvml.sample()
+    (first,) = children()
+    os.kill(first, signal.SIGKILL)
+    assert faults(nvml.sample()) == [(card.uuid, None) for card in CARDS]
+    assert children() != [first]
+    nvml.close()
+
+
+@pytest.mark.usefixtures("library")
+def test_two_threads_share_the_child():
+    """A pass at a time: both get all cards."""
+    nvml, found = Nvml(), []
+    threads = [threading.Thread(target=lambda: found.append(faults(nvml.sample()))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[(card.uuid, None) for card in CARDS]] * 4
+    nvml.close()
 
 
 CRASHING = """
@@ -228,6 +266,12 @@ int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long *sizes) {
   return 0;
 }
 """
+
+
+def children():
+    """The pids of our own NVML children."""
+    pids = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return [int(pid) for pid in pids if "nvml_child" in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
 def build(directory, source):
