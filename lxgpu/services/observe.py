@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from lxgpu.model.quota import Policy
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.services.site import Site
 
@@ -34,11 +35,19 @@ def snapshot(site: Site, *, people: Iterable[str] = (), readings: bool = False) 
 
 def of(site: Site, seen: Observation, records: Records, *, people: Iterable[str] = ()) -> Snapshot:
     """A Snapshot of what was seen and of rows read by the caller, in a transaction for instance."""
-    everybody = {row.name for row in records.persons} | set(people)
+    policy = site.policy()
+    holders = {row.instance for row in records.assignments}
+    concerned = {row.owner for row in records.instances if row.name in holders} | set(people)
     return Snapshot(
         now=site.clock.now(),
         records=records,
         seen=seen,
-        policy=site.policy(),
-        unix_groups={name: site.unix_groups(name) for name in everybody},
+        policy=policy,
+        unix_groups={name: site.unix_groups(name) for name in concerned} if _asks_unix_groups(policy) else {},
     )
+
+
+def _asks_unix_groups(policy: Policy) -> bool:
+    """Whether the policy names any Unix group: looking people up may mean asking LDAP, one by one."""
+    named = (*(item.members for item in policy.groups.values()), *(item.who for item in policy.classes.values()))
+    return any(name.startswith("@") for names in named for name in names)
