@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lxgpu.errors import LxgpuError
 from lxgpu.services import observe
+from lxgpu.services.adopting import ADOPT
 from lxgpu.services.ending import DELETE, EMPTY, RESUME, SUSPEND
 from lxgpu.services.keys import KEYS
 from lxgpu.services.lending import ATTACH, RELEASE
@@ -16,6 +17,7 @@ from lxgpu.services.renewal import REBUILD
 from lxgpu.services.reshape import RESIZE
 from lxgpu.services.site import Site
 from lxgpu.services.snapshots import RESTORE, SNAPSHOT, UNSNAPSHOT
+from lxgpu.services.untrash import UNTRASH
 
 RECIPES: dict[str, Recipe] = {
     recipe.kind: recipe
@@ -38,6 +40,8 @@ RECIPES: dict[str, Recipe] = {
         SNAPSHOT,
         UNSNAPSHOT,
         RESTORE,
+        ADOPT,
+        UNTRASH,
     )
 }
 
