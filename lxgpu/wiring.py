@@ -15,16 +15,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lxgpu.config.profiles import Profile, load_profile
 from lxgpu.config.settings import Settings, load_settings
-from lxgpu.config.shipped import shipped
 from lxgpu.errors import LxgpuError
-from lxgpu.model.quota import Policy
-from lxgpu.ports import Engine, HostProbe, Inventory, Progress, Texts
-from lxgpu.services.site import Site
 
 if TYPE_CHECKING:
+    from lxgpu.config.profiles import Profile
     from lxgpu.inventory.transfer import Contents
+    from lxgpu.model.quota import Policy
+    from lxgpu.ports import Engine, HostProbe, Inventory, Progress, Texts
+    from lxgpu.services.doctor import Ground
+    from lxgpu.services.site import Site
 
 INVENTORY = "inventory.db"
 
@@ -146,6 +146,7 @@ def probe(known: Mapping[str, str] | None = None) -> HostProbe:
 
 def texts() -> Texts:
     """The templates: the lab's own, the shipped ones behind them."""
+    from lxgpu.config.shipped import shipped  # noqa: PLC0415
     from lxgpu.drivers.texts import JinjaTexts  # noqa: PLC0415
 
     return JinjaTexts((settings().templates, shipped("templates")))
@@ -183,17 +184,18 @@ def warm() -> None:
     threading.Thread(target=load, daemon=True).start()
 
 
-def site(say: Progress, *, read_only: bool = False) -> Site:
-    """Everything a use case works with, on this host."""
+def site(say: Progress, *, read_only: bool = False, store: Inventory | None = None) -> Site:
+    """Everything a use case works with, on this host; `store` in the place of its inventory."""
     from lxgpu.drivers.login import ParamikoLogin  # noqa: PLC0415
     from lxgpu.drivers.system import FileLocks, SystemClock  # noqa: PLC0415
+    from lxgpu.services.site import Site  # noqa: PLC0415
 
     chosen, clock = settings(), SystemClock()
     return Site(
         host=host_name(),
         engine=engine(),
         probe=probe(),
-        inventory=inventory(read_only=read_only),
+        inventory=inventory(read_only=read_only) if store is None else store,
         clock=clock,
         locks=FileLocks(chosen.run_dir / "locks", clock),
         login=ParamikoLogin(),
@@ -212,6 +214,7 @@ def site(say: Progress, *, read_only: bool = False) -> Site:
 
 def profile(name: str) -> Profile:
     """A profile, with the resource limits that this host can give."""
+    from lxgpu.config.profiles import load_profile  # noqa: PLC0415
     from lxgpu.drivers.ulimits import within_reach  # noqa: PLC0415
 
     chosen = settings()
@@ -270,3 +273,41 @@ def nvidia_config(profile: Profile, chosen: Settings) -> Mapping[str, str]:
     if wanted == "off" or (wanted == "auto" and not there):
         return {}
     return {"nvidia.runtime": "true", "nvidia.driver.capabilities": "all"}
+
+
+def ground(say: Progress) -> Ground:
+    """What a check-up asks; nothing is made, migrated or opened before it is asked for."""
+    from lxgpu.config.inforce import policy_in_force  # noqa: PLC0415
+    from lxgpu.drivers.hostfacts import LocalSetup  # noqa: PLC0415
+    from lxgpu.services.doctor import Ground  # noqa: PLC0415
+
+    return Ground(
+        setup=LocalSetup(),
+        settings=settings,
+        engine=engine,
+        probe=probe,
+        site=lambda read_only: _site_to_check(say, read_only=read_only),
+        policy=lambda: policy_in_force(settings().policy, kept=settings().state_dir / "policy.json"),
+        database=_database_there,
+    )
+
+
+def _site_to_check(say: Progress, *, read_only: bool) -> Site:
+    """The site as it is; over an empty inventory where there is no file yet, which is not made by looking."""
+    from lxgpu.inventory.memory import MemoryInventory  # noqa: PLC0415
+
+    if read_only and not (settings().state_dir / INVENTORY).exists():
+        return site(say, store=MemoryInventory())
+    return site(say, read_only=read_only)
+
+
+def _database_there() -> bool:
+    """Whether there is an inventory; error `inventory_damaged` and others when it is not sound."""
+    from lxgpu.inventory.store import open_readonly  # noqa: PLC0415
+
+    path = settings().state_dir / INVENTORY
+    if not path.exists():
+        return False
+    with open_readonly(path) as opened:
+        opened.check()
+    return True

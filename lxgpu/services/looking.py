@@ -6,6 +6,7 @@ What cannot be asked is left out and said; a look never fails because LXD does n
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -72,19 +73,17 @@ def glance_at(engine: Engine, records: Records, name: str) -> Glance:
 
 
 def look(engine: Engine, probe: HostProbe, records: Records, *, host: str, at: datetime) -> Look:
-    """Cards, instances and one NVML sample."""
-    readings = probe.readings()
-    try:
-        seen = Observation(
-            host=host,
-            boot_id="",
-            at=at,
-            gpus=engine.gpus(),
-            sightings=engine.instances(with_state=False),
-            readings=readings,
-        )
-    except LxgpuError as error:
-        return Look(records=records, seen=None, readings=readings, at=at, trouble=_out(error))
+    """Cards, instances and one NVML sample, asked for side by side."""
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        sample = pool.submit(probe.readings)
+        gpus, sightings = pool.submit(engine.gpus), pool.submit(engine.instances, with_state=False)
+        readings = sample.result()
+        try:
+            seen = Observation(
+                host=host, boot_id="", at=at, gpus=gpus.result(), sightings=sightings.result(), readings=readings
+            )
+        except LxgpuError as error:
+            return Look(records=records, seen=None, readings=readings, at=at, trouble=_out(error))
     return Look(records=records, seen=seen, readings=readings, at=at)
 
 
