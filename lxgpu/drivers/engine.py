@@ -6,7 +6,7 @@ server names (operations, log addresses); nothing is chosen by version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lxgpu.drivers import lxd_read
@@ -58,19 +58,28 @@ class LxdEngine(LxdRebuild, LxdInstances, LxdFiles, LxdStore):
         """Ports of the host taken by proxy devices, with whose they are (`alice`, `profile web`, `PROJECT/NAME`)."""
         what = "look for taken ports"
         taken: dict[int, str] = {}
-        for project in lxd_read.rows(self._get("projects", what, recursion=1).metadata):
-            if lxd_read.table(project.get("config")).get("features.profiles") != "true":
-                continue  # such a project uses the default one's profiles
-            for profile in self._profiles(str(project.get("name")), what):
-                owner = f"profile {profile.get('name')}"
-                taken |= dict.fromkeys(lxd_read.proxy_ports(lxd_read.devices(profile.get("devices"))), owner)
+        for project, name, found in self._profiles(what):
+            del project  # people know a profile by its name
+            taken |= dict.fromkeys(lxd_read.proxy_ports(found), f"profile {name}")
         for seen in self.instances(with_state=False):
             owner = seen.name if seen.project == "default" else f"{seen.project}/{seen.name}"
             taken |= dict.fromkeys(lxd_read.proxy_ports(seen.expanded_devices), owner)
         return taken
 
-    def _profiles(self, project: str, what: str) -> list[dict[str, object]]:
-        return lxd_read.rows(self._get("profiles", what, recursion=1, project=project).metadata)
+    def profile_devices(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+        """The devices of every profile of every project, by `NAME` or `PROJECT/NAME`."""
+        return {
+            name if project == "default" else f"{project}/{name}": found
+            for project, name, found in self._profiles("look at the profiles")
+        }
+
+    def _profiles(self, what: str) -> Iterator[tuple[str, str, Mapping[str, Mapping[str, str]]]]:
+        for row in lxd_read.rows(self._get("projects", what, recursion=1).metadata):
+            project = str(row.get("name"))
+            if lxd_read.table(row.get("config")).get("features.profiles") != "true":
+                continue  # such a project uses the default one's profiles
+            for profile in lxd_read.rows(self._get("profiles", what, recursion=1, project=project).metadata):
+                yield project, str(profile.get("name")), lxd_read.devices(profile.get("devices"))
 
     def left_nodes(self, name: str) -> tuple[str, ...]:
         """Paths of node files of devices that the instance does not have (any more, or yet), on the host.

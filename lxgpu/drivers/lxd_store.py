@@ -86,8 +86,8 @@ class LxdStore(LxdBase):
         found = self._get("images", "list the images", recursion=1)
         return tuple(lxd_read.image(row) for row in rows(found.metadata))
 
-    def import_image(self, path: str, *, alias: str) -> Image:
-        """Streams a unified tarball in (its SHA-256 is the fingerprint) and points the alias at it.
+    def import_image(self, path: str, *, alias: str | None) -> Image:
+        """Streams a unified tarball in (its SHA-256 is the fingerprint) and points the alias at it, if one is given.
 
         Repeatable: an image that is there is not sent again, an alias that is there is moved.
         """
@@ -102,10 +102,12 @@ class LxdStore(LxdBase):
             headers["Content-Type"] = "application/octet-stream"
             with file.open("rb") as content:
                 self._do("POST", "images", what, deadline=self._slow(), raw=content, headers=headers)
-        self._point(alias, fingerprint)
+        if alias is not None:
+            self.name_image(fingerprint, alias)
         return lxd_read.image(table(self._get(f"images/{fingerprint}", what).metadata))
 
-    def _point(self, alias: str, fingerprint: str) -> None:
+    def name_image(self, fingerprint: str, alias: str) -> None:
+        """Points an alias at an image; one that is there is moved."""
         what = f"name an image {alias}"
         found = self._find(f"images/aliases/{alias}", what)
         body = {"target": fingerprint, "description": ""}

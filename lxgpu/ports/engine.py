@@ -171,8 +171,11 @@ class Engine(Protocol):
     def images(self) -> tuple[Image, ...]:
         """The image store."""
 
-    def import_image(self, path: str, *, alias: str) -> Image:
-        """Import a tarball (metadata.yaml and rootfs/) and point `alias` at it."""
+    def import_image(self, path: str, *, alias: str | None) -> Image:
+        """Import a tarball (metadata.yaml and rootfs/) and point `alias` at it, if one is given."""
+
+    def name_image(self, fingerprint: str, alias: str) -> None:
+        """Point an alias at an image; one that is there is moved."""
 
     def delete_image(self, fingerprint: str) -> None:
         """Delete an image."""
@@ -182,6 +185,9 @@ class Engine(Protocol):
 
     def network(self, name: str) -> Network:
         """A managed bridge."""
+
+    def profile_devices(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+        """The devices of every profile of every project, by `NAME` or `PROJECT/NAME`."""
 
     def proxy_ports(self) -> Mapping[int, str]:
         """Every port that a proxy device of any instance or profile listens on, stopped ones too."""

@@ -72,6 +72,12 @@ class FakeEngine(FakeInstances):
             raise missing(f"network {name}")
         return self.net
 
+    def profile_devices(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+        """The devices of the profiles."""
+        with self._lock:
+            self._read()
+            return copy.deepcopy(self.profiles)
+
     def proxy_ports(self) -> Mapping[int, str]:
         """Ports of the host that proxy devices listen on."""
         with self._lock:
@@ -226,20 +232,32 @@ class FakeEngine(FakeInstances):
             self._read()
             return tuple(self.store.values())
 
-    def import_image(self, path: str, *, alias: str) -> Image:
+    def import_image(self, path: str, *, alias: str | None) -> Image:
         """Takes the file's SHA-256 as fingerprint and moves the alias."""
         content = Path(path).read_bytes()
         fingerprint = hashlib.sha256(content).hexdigest()
 
         def apply() -> None:
+            self.store.setdefault(fingerprint, Image(fingerprint, (), len(content), self._tick()))
+
+        self._write("import_image", fingerprint, apply)
+        if alias is not None:
+            self.name_image(fingerprint, alias)
+        return self.store[fingerprint]
+
+    def name_image(self, fingerprint: str, alias: str) -> None:
+        """Moves the alias."""
+
+        def apply() -> None:
+            if fingerprint not in self.store:
+                raise missing(f"image {fingerprint}")
             for key, image in self.store.items():
                 others = tuple(name for name in image.aliases if name != alias)
                 self.store[key] = replace(image, aliases=others)
-            old = self.store.get(fingerprint) or Image(fingerprint, (), len(content), self._tick())
-            self.store[fingerprint] = replace(old, aliases=(*old.aliases, alias))
+            named = self.store[fingerprint]
+            self.store[fingerprint] = replace(named, aliases=(*named.aliases, alias))
 
-        self._write("import_image", alias, apply)
-        return self.store[fingerprint]
+        self._write("name_image", alias, apply)
 
     def delete_image(self, fingerprint: str) -> None:
         """Deletes one."""
