@@ -64,6 +64,36 @@ def hold_parked(path):
     KEPT.extend((here, there))
 
 
+def hold_in_a_backlog(path):
+    """A descriptor in flight in a connection that nobody has accepted, its other end closed."""
+    listening, connection = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    listening.bind(f"\0lxgpu-test-{os.getpid()}")
+    listening.listen()
+    connection.connect(listening.getsockname())
+    descriptor = hold_open(path)
+    socket.send_fds(connection, [b"x"], [descriptor])
+    os.close(descriptor)
+    connection.close()
+    KEPT.append(listening)
+
+
+def hand_round(path):
+    """Four processes hand the descriptor round as fast as they can."""
+    pairs = [socket.socketpair() for _ in range(4)]
+    descriptor = hold_open(path)
+    mine = next((number for number in range(1, 4) if os.fork() == 0), 0)
+    receiver, sender = pairs[mine][0], pairs[(mine + 1) % 4][1]
+    if mine == 0:
+        socket.send_fds(sender, [b"x"], [descriptor])
+        say("ok")
+    os.close(descriptor)
+    while True:
+        _, descriptors, _, _ = socket.recv_fds(receiver, 1, 1)
+        socket.send_fds(sender, [b"x"], descriptors)
+        for one in descriptors:
+            os.close(one)
+
+
 def hold_registered(path):
     """A file registered with io_uring; the descriptor is closed."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -127,6 +157,8 @@ WAYS = {
     "stubborn": hold_stubbornly,
     "mapped": hold_mapped,
     "parked": hold_parked,
+    "backlog": hold_in_a_backlog,
+    "ring": hand_round,
     "registered": hold_registered,
     "thread": hold_in_a_thread,
     "dead-leader": hold_behind_a_dead_thread,

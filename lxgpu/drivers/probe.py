@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from lxgpu.drivers.nvml import Nvml, RawCard
 from lxgpu.drivers.openable import openable
 from lxgpu.drivers.processes import pid_namespace, read_stat, send
 from lxgpu.drivers.rooted import find_nodes, read_regular
+from lxgpu.drivers.stillness import held_still
 from lxgpu.drivers.terminals import tell_terminals
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import DeviceNode, GpuProcess, Reading, Readings
@@ -92,18 +94,26 @@ class LocalProbe:
         self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str, readings: Readings | None = None
     ) -> Holders:
         """Processes with the card open or mapped, or on NVML's list; see `ports.HostProbe`."""
-        wanted, findings = list(nodes), Findings()
-        key = ("holders", init)
-        try:
-            self._patience.run(key, lambda: scan(lambda: self._pids(init), wanted, findings), timeout_s=self._look_s)
-        except TooLateError:
-            findings.doubts.append(f"process {findings.at} did not let itself be looked into within {self._look_s:g} s")
+        wanted = list(nodes)
+        findings = self._scan(init, wanted)
+        if init is not None and findings.holders().free:
+            with held_still(self._cgroups, init):
+                findings = self._scan(init, wanted)
         if init is None:
             # The rule keeps them from ever opening it, so what one of them hides is no reason to doubt: else
             # a single user with a descriptor in flight could keep every card of the host from everybody.
             findings.doubts.clear()
         self._add_computing(init, uuid, findings, readings or self.readings())
         return findings.holders()
+
+    def _scan(self, init: int | None, nodes: list[DeviceNode]) -> Findings:
+        findings = Findings()
+        work = partial(scan, lambda: self._pids(init), nodes, findings)
+        try:
+            return self._patience.run(("holders", init), work, timeout_s=self._look_s)
+        except TooLateError:
+            findings.doubts.append(f"process {findings.at} did not let itself be looked into within {self._look_s:g} s")
+            return findings
 
     def signal(self, process: Process, number: int) -> bool:
         """Send a signal to exactly this process; False when it is gone."""

@@ -112,6 +112,12 @@ def test_what_is_hidden_is_unknown(world):
     assert not found.free
 
 
+def test_what_another_container_hides_is_no_doubt_for_the_host(world):
+    """Who never had the card cannot hide it: one user with a descriptor in flight blocks nobody's card."""
+    world.hide()
+    assert held_by(world, None).free
+
+
 def test_a_compute_process_of_the_host_holds_a_card(world):
     """NVML's compute list counts for the host as a whole, and not for a container that has no part in it."""
     process = world.computes_on_the_host()

@@ -30,7 +30,9 @@ def test_a_holder_is_found_however_it_holds(way, how, inside, cgroups, card):
     assert not found.unknown
 
 
-@pytest.mark.parametrize(("way", "word"), [("parked", "in flight"), ("registered", "io_uring")])
+@pytest.mark.parametrize(
+    ("way", "word"), [("parked", "in flight"), ("backlog", "in flight"), ("registered", "io_uring")]
+)
 def test_what_no_list_shows_is_a_doubt(way, word, inside, cgroups, card):
     """A descriptor in flight and a file registered with io_uring may be the card: unknown, and why."""
     process = inside.start(way, card)
