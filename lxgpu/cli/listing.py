@@ -40,7 +40,7 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     items = listing.instance_items(records, found.sightings, host, trashed=everything, foreign=everything)
     out.items("instances", items, INSTANCE_COLUMNS, empty=NOBODY)
     wiring.remember_for_ls()
-    say_lost(out.screen, listing.lost(records, found.sightings or ()))
+    _say_lost(out.screen, listing.lost(records, found.sightings or ()), listing.remedy(records))
 
 
 @click.command()
@@ -104,8 +104,9 @@ def say_trouble(screen: Screen, trouble: LxgpuError) -> None:
         screen.note(f"why: {line}")
 
 
-def say_lost(screen: Screen, names: tuple[str, ...]) -> None:
+def _say_lost(screen: Screen, names: tuple[str, ...], remedy: str) -> None:
     """That LXD has containers which the inventory should know."""
     if names:
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004 -- enough to see which
-        screen.warn(f"not in the inventory, but marked as lxgpu's in LXD: {shown}; look with: lxgpu inventory verify")
+        from lxgpu.services.listing import some  # noqa: PLC0415
+
+        screen.warn(f"not in the inventory, but marked as lxgpu's in LXD: {some(names)}; look with: {remedy}")

@@ -55,7 +55,7 @@ def keep(kept: Path, **values: object) -> str:
     aside = kept.with_name(f".{kept.name}.{os.getpid()}")
     text = json.dumps({"lxgpu": __version__, **values})
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)

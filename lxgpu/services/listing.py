@@ -77,6 +77,17 @@ def lost(records: Row, sightings: Iterable[Row]) -> tuple[str, ...]:
     return tuple(seen.name for seen in strangers(records, sightings) if seen.ours)
 
 
+def remedy(records: Row) -> str:
+    """What finds lost containers again: an inventory of nothing was lost as a whole."""
+    return "lxgpu inventory verify" if records.instances else "lxgpu inventory rebuild"
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """Names for a sentence: the first few, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
 def state_of(row: Row, seen: Row | None, *, reachable: bool) -> str | None:
     """The one word for how a container is; see `views.InstanceView`."""
     meant, gone = str(row.state), seen is None or row.uuid not in ("", seen.uuid)
@@ -149,7 +160,7 @@ def _stranger(seen: Row) -> Item:
         "name": seen.name if seen.project == "default" else f"{seen.project}/{seen.name}",
         "owner": None,
         "host": seen.location,
-        "state": "foreign",
+        "state": "lost" if seen.ours else "foreign",
         "class": None,
         "gpus": [{**nothing, "pci": device.get("pci"), "state": "foreign"} for device in devices],
         "ssh": {"host": None, "port": None, "user": None},

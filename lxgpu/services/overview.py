@@ -13,7 +13,7 @@ from lxgpu.model.snapshot import Records
 from lxgpu.ports import Engine, Pool
 from lxgpu.services.cards import Cards
 from lxgpu.services.headline import GpuCount, count
-from lxgpu.services.listing import lost
+from lxgpu.services.listing import lost, remedy, some
 from lxgpu.services.looking import Look
 from lxgpu.services.views import InstanceView
 
@@ -124,8 +124,8 @@ def _of_instances(records: Records, views: Iterable[InstanceView], look: Look) -
     ]
     unknown = lost(records, look.seen.sightings) if look.seen else ()
     if unknown:
-        text = f"LXD has containers of lxgpu that the inventory does not know: {', '.join(unknown)}"
-        found.append(ProblemView("inventory", text, "lxgpu inventory verify"))
+        text = f"LXD has containers of lxgpu that the inventory does not know: {some(unknown)}"
+        found.append(ProblemView("inventory", text, remedy(records)))
     return found
 
 

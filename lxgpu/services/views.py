@@ -58,7 +58,8 @@ class InstanceView:
 
     `state` is running, stopped, frozen or error as LXD says; creating, suspended, deleting or trashed as the
     inventory says; missing (the inventory has it, LXD does not), unreachable (LXD does not answer), foreign (not
-    lxgpu's); None for a passing state. `disk_used_bytes` is None unless LXD was asked for it.
+    lxgpu's), lost (marked as lxgpu's, but not in the inventory); None for a passing state. `disk_used_bytes` is None
+    unless LXD was asked for it.
     """
 
     name: str

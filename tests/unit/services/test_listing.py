@@ -115,7 +115,11 @@ def test_foreign_ones_templates_and_trash_stay_out_unless_asked_for():
 def test_a_marked_container_that_the_inventory_lacks_is_told():
     """A lost inventory is noticed by the marks that LXD still carries; a copy's mark is no mark."""
     seen = [sighting(), sighting("bob", uuid="u2", mark="u2"), sighting("copy", uuid="u5", mark="u2")]
-    assert listing.lost(records(instance(uuid="u1")), seen) == ("bob",)
+    found = records(instance(uuid="u1"))
+    assert listing.lost(found, seen) == ("bob",)
+    states = {item["name"]: item["state"] for item in items(found, seen, foreign=True)}
+    assert states == {"alice": "running", "bob": "lost", "copy": "foreign"}
+    assert listing.some([f"n{number}" for number in range(7)]) == "n0, n1, n2, n3, n4 and 2 more"
 
 
 def test_cards_are_listed_with_what_is_known_of_them():
