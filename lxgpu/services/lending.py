@@ -47,7 +47,7 @@ def plan_attach(
     Cards named in the request may be named as `resolve_gpu` takes them; the request given back has their UUIDs.
     """
     row = ready_instance(site, name)
-    snapshot = observe.snapshot(site, readings=True)
+    snapshot = observe.snapshot(site, people=[row.owner], readings=True)
     uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, request.uuids)
     request = _counted(snapshot, replace(request, owner=row.owner, uuids=uuids), number=number, more=more)
     return snapshot, decide_attach(snapshot, request), request
