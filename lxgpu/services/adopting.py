@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model import devices
-from lxgpu.model.assignment import AssignmentState, SlotRecord
+from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.instance import InstanceState, Power, Sighting
 from lxgpu.ports import Change
 from lxgpu.services import ending, instances, making, slots
@@ -89,15 +89,16 @@ def as_before(work: Work) -> None:
 
 
 def forget(work: Work) -> None:
-    """Undo: the inventory forgets it; its cards are held by somebody unknown again."""
+    """Undo: the inventory forgets it; somebody unknown holds its cards again, so no earlier proof counts."""
     with work.site.write() as tx:
         row = tx.records.instance(work.name)
         if row is None:
             return
         for held in tx.records.held_by(work.name):
             tx.put(replace(held, state=AssignmentState.CLOSED, closed_at=work.site.clock.now(), outcome="adopt undone"))
-            known = tx.records.slot(held.slot) or SlotRecord(slot=held.slot, host=work.site.host)
-            tx.put(replace(known, detached_at=work.site.clock.now()))
+            known = tx.records.slot(held.slot)
+            if known is not None:
+                tx.put(replace(known, proven_at=None))
         tx.drop(row)
         new = work.texts("keys_new")
         for key in tx.records.keys:

@@ -123,10 +123,11 @@ def _cards(found: Takeover, snapshot: Snapshot) -> None:
         uuids = gpus_in({name: device}, snapshot.seen.gpus)
         if device.get("type") == "gpu" and not any(device.get(key) for key in _SELECTORS):
             found.refuse(
-                "conflict", f"device {name} passes every card: it has no address (pci=…), so say which are meant"
+                "conflict",
+                f"device {name} passes every card: lxc config device set {found.name} {name} pci=ADDRESS first",
             )
         elif len(uuids) > 1:
-            found.refuse("conflict", f"device {name} passes {len(uuids)} cards: give it the address of one (pci=…)")
+            found.refuse("conflict", f"device {name} passes {len(uuids)} cards: name the one that is meant (pci=…)")
         elif not uuids:
             if device.get("type") == "gpu":
                 found.notes.append(f"device {name} names a card that the host does not show; it is taken off")

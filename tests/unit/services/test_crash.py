@@ -18,7 +18,7 @@ from lxgpu.inventory.memory import MemoryInventory
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.instance import InstanceState, Limits
 from lxgpu.model.request import GpuRequest
-from lxgpu.services import ending, keys, lending, power, renaming, renewal, reshape, snapshots
+from lxgpu.services import adopt, ending, keys, lending, power, renaming, renewal, reshape, snapshots, untrash
 from lxgpu.services.recover import recover
 from lxgpu.services.site import Site
 
@@ -50,6 +50,21 @@ def suspended(site: Site) -> None:
     ending.suspend(site, "alice", reason="holidays")
 
 
+def by_hand(site: Site) -> None:
+    """Somebody made eve's container with LXD's own tools; it has a card, and an account with a home."""
+    nic = {"type": "nic", "network": "lxdbr0", "name": "eth0"}
+    card = {"type": "gpu", "pci": site.engine.cards[0].pci}
+    site.engine.add_stranger("eve", devices={"eth0": nic, "g0": card}, running=True)
+    site.engine.push("eve", "/etc/passwd", b"eve:x:1000:1000::/home/eve:/bin/bash\n", mode=0o644)
+    site.engine.push("eve", "/home/eve/.ssh/authorized_keys", LAPTOP.encode(), mode=0o600)
+
+
+def deleted(site: Site) -> None:
+    """Alice's container lies in the trash."""
+    alice(site)
+    ending.delete(site, "alice", purge=False)
+
+
 def kept(site: Site) -> None:
     """A snapshot of the day when alice held one card; she holds two now."""
     alice(site)
@@ -76,6 +91,8 @@ STORIES = {
     "rename": Story(alice, lambda site: renaming.rename(site, "alice", "eve")),
     "snapshot": Story(alice, lambda site: snapshots.take_snapshot(site, "alice", "s1")),
     "restore": Story(kept, lambda site: snapshots.restore(site, "alice", "s1")),
+    "adopt": Story(by_hand, lambda site: adopt.adopt(site, "eve", owner="")),
+    "untrash": Story(deleted, lambda site: untrash.untrash(site, "trash-alice")),
     "keys": Story(alice, lambda site: keys.add(site, "alice", parse_keys(LAPTOP))),
     "restart": Story(alice, lambda site: power.restart(site, "alice", force=False)),
 }
