@@ -16,9 +16,12 @@ from lxgpu.ports import Ran
 
 _FIRST_ERROR = 400
 _MARGIN_S = 5.0
+_NO_INPUT = (125, "lxgpu: no input\n")
+_AGAIN_S = 0.05
 # Runs "$@" with the file $0 as input (removed at once) and $1 seconds to live, output and errors in one stream.
 _WRAPPER = (
-    'exec <"$0" 2>&1; [ "$0" = /dev/null ] || rm -f "$0"; s=$1; shift;'
+    '[ -r "$0" ] || { echo "lxgpu: no input"; exit 125; };'
+    ' exec <"$0" 2>&1; [ "$0" = /dev/null ] || rm -f "$0"; s=$1; shift;'
     ' if command -v timeout >/dev/null; then exec timeout -s KILL "$s" "$@"; fi; exec "$@"'
 )
 
@@ -31,19 +34,37 @@ class LxdFiles(LxdBase):
     ) -> Ran:
         """Runs a program by way of /bin/sh, without a websocket: LXD records the output and it is fetched.
 
-        Input is handed over as a file below /run that is removed as it is opened. A program over its time
-        is killed by `timeout` inside, where there is one, and the error is `outcome_unknown`. The container
-        must run and must not be frozen, and be able to fork: no step of taking a card may need this.
+        Input is handed over as a file below /run that is removed as it is opened (and handed over again when the
+        instance, just started, has mounted its own /run over it). A program over its time is killed by `timeout`
+        inside, where there is one, and the error is `outcome_unknown`. The container must run and must not be
+        frozen, and be able to fork: no step of taking a card may need this.
         """
         what = f"run {argv[0]} in {name}"
         deadline = Deadline(timeout_s + _MARGIN_S)
-        source = "/dev/null"
-        if stdin:
-            source = f"/run/lxgpu-input-{os.urandom(8).hex()}"
-            self.push(name, source, stdin, mode=0o600)
-        seconds = max(1, math.ceil(timeout_s))
+        while True:
+            source = "/dev/null"
+            if stdin:
+                source = f"/run/lxgpu-input-{os.urandom(8).hex()}"
+                self.push(name, source, stdin, mode=0o600)
+            seconds = max(1, math.ceil(timeout_s))
+            command = ["sh", "-c", _WRAPPER, source, str(seconds), *argv]
+            ran = self._execute(name, command, environment, seconds=seconds, what=what, deadline=deadline)
+            if not stdin or (ran.status, ran.output) != _NO_INPUT or deadline.left <= _AGAIN_S:
+                return ran
+            time.sleep(_AGAIN_S)
+
+    def _execute(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        seconds: int,
+        what: str,
+        deadline: Deadline,
+    ) -> Ran:
         body = {
-            "command": ["sh", "-c", _WRAPPER, source, str(seconds), *argv],
+            "command": list(command),
             "environment": dict(environment),
             "interactive": False,
             "record-output": True,
@@ -59,10 +80,10 @@ class LxdFiles(LxdBase):
         data = table(ended.get("metadata"))
         status = data.get("return")
         if not isinstance(status, int):
-            raise outcome_unknown(what, "LXD forgot the program before it told how it ended", timeout_s)
+            raise outcome_unknown(what, "LXD forgot the program before it told how it ended", seconds)
         output = self._collect(table(data.get("output")), what)
         if time.monotonic() - begun >= seconds and status == 128 + 9:
-            raise outcome_unknown(what, f"it was killed after {seconds} s; it had written: {output[-500:]}", timeout_s)
+            raise outcome_unknown(what, f"it was killed after {seconds} s; it had written: {output[-500:]}", seconds)
         return Ran(status=status, output=output)
 
     def _collect(self, files: Mapping[str, object], what: str) -> str:

@@ -18,7 +18,8 @@ from lxgpu.model.gpu import DeviceNode, Gpu
 from lxgpu.model.instance import Power
 from lxgpu.ports import Change, Engine
 
-LAB = "contract"
+LAB = f"ct{os.getpid()}"
+"""Each run of the tests has its own, so that two runs do not meet."""
 
 
 @dataclass

@@ -192,7 +192,7 @@ def test_a_clean_stop_and_a_thaw_by_start(bench, engine, refused):
     engine.freeze(name)
     engine.start(name)
     assert engine.instance(name).power is Power.RUNNING
-    engine.run(name, ["true"], environment={}, timeout_s=20)  # systemd is up far enough to hear of a stop
+    engine.run(name, ["systemctl", "is-system-running", "--wait"], environment={}, timeout_s=60)  # else it is deaf
     engine.stop(name, timeout_s=60, force=False)
     assert engine.instance(name).power is Power.STOPPED
     refused("engine", engine.freeze, name)

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from lxgpu.model.devices import gpu_device, gpu_device_name, hwaddr_for, nic_device
 from lxgpu.drivers.engine import LxdEngine
+from lxgpu.model.devices import gpu_device, gpu_device_name, hwaddr_for, nic_device
 from lxgpu.model.instance import Power
 from lxgpu.ports import Change
 
@@ -145,15 +145,18 @@ def test_a_neighbour_cannot_take_another_address(bench, engine):
     def shell(line: str) -> str:
         return engine.run(name, ["sh", "-c", line], environment={}, timeout_s=30).output
 
-    probe = "import socket; s = socket.create_connection(('{gateway}', 53), 1.5)"
-    reach = f'python3 -c "{probe.format(gateway=gateway)}" >/dev/null 2>&1 && echo yes || echo no'
+    def reaches(source: str) -> bool:
+        probe = f"import socket; socket.create_connection(('{gateway}', 53), 1.5, ('{source}', 0))"
+        return shell(f'python3 -c "{probe}" >/dev/null 2>&1 && echo yes || echo no') == "yes\n"
+
+    shell("systemctl is-system-running --wait; systemctl stop systemd-networkd.socket systemd-networkd")
     shell(f"ip addr flush dev eth0; ip addr add {own}/24 dev eth0; ip link set eth0 up")
-    assert shell(reach) == "yes\n"
+    assert reaches(own)
     shell(f"ip addr flush dev eth0; ip addr add {other}/24 dev eth0; ip neigh flush all")
-    assert shell(reach) == "no\n"
+    assert not reaches(other)
     shell(f"ip addr flush dev eth0; ip link set eth0 down; ip link set eth0 address {hwaddr_for(other)}")
     shell(f"ip link set eth0 up; ip addr add {own}/24 dev eth0; ip neigh flush all")
-    assert shell(reach) == "no\n"
+    assert not reaches(own)
 
 
 @pytest.mark.parametrize("delay_ms", [10, 16, 22, 30])
