@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lxgpu.errors import LxgpuError
 from lxgpu.lab import image_recipe as recipe
-from lxgpu.lab.programs import check_programs, run, search_path
+from lxgpu.lab.programs import check_image_programs, run, search_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ def build_root(target: Path, progress: Callable[[str], None]) -> None:
     Raises:
         LxgpuError: `unavailable` when tools are missing, `lab_step` when the build fails.
     """
-    check_programs(for_image=True)
+    check_image_programs()
     _debootstrap(target, progress)
     progress("image: settings")
     for name, text in recipe.FILES.items():

@@ -59,7 +59,7 @@ def purge_cache() -> None:
 
 
 def _build(image: Path, progress: Callable[[str], None]) -> None:
-    progress("image: building the base image, once for all labs (about a minute)")
+    progress("image: building the base image, once (about a minute)")
     _remove_halves()
     _remove_old()
     work = Path(tempfile.mkdtemp(prefix=HALF, dir=image.parent))

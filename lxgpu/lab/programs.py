@@ -33,7 +33,14 @@ NEEDED: dict[str, str] = {
     "mount": "mount",
     "losetup": "mount",
 }
-NEEDED_FOR_IMAGE: dict[str, str] = {"debootstrap": "debootstrap", "tar": "tar"}
+NEEDED_FOR_IMAGE: dict[str, str] = {
+    "debootstrap": "debootstrap",
+    "tar": "tar",
+    "chroot": "coreutils",
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+    "mount": "mount",
+}
 HEADERS = {"/usr/include/stdio.h": "libc6-dev"}
 CONSOLES = Path("/dev/tty0")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -71,6 +78,21 @@ def check_programs(*, for_image: bool) -> None:
         raise LxgpuError(
             "unavailable",
             "the lab lacks programs of this machine",
+            why=f"missing packages: {', '.join(packages)}",
+            fix=f"apt-get install --no-install-recommends {' '.join(packages)}",
+        )
+
+
+def check_image_programs() -> None:
+    """Check what building an image needs, on a server as in a lab; errors as `check_programs`."""
+    if os.geteuid() != 0:
+        why = "a root file system has files of all owners"
+        raise LxgpuError("not_allowed", "building an image needs root", why=why, fix="run it with sudo")
+    packages = missing_packages(NEEDED_FOR_IMAGE)
+    if packages:
+        raise LxgpuError(
+            "unavailable",
+            "building an image lacks programs of this machine",
             why=f"missing packages: {', '.join(packages)}",
             fix=f"apt-get install --no-install-recommends {' '.join(packages)}",
         )

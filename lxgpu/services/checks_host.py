@@ -113,6 +113,10 @@ def nvml(seen: Seen) -> Iterator[Check]:
         if cards == () and seen.host.driver is None:
             yield Check("nvml", Verdict.OK, "no cards and no NVML on this host")
             return
+        if cards is None and seen.host.driver is None:
+            text = "no NVIDIA driver is loaded; whether there are cards, LXD will say"
+            yield Check("nvml", Verdict.UNKNOWN, text, "start LXD, then lxgpu doctor")
+            return
         versions = f" (kernel module {seen.host.driver}, library {seen.host.library})" if seen.host.driver else ""
         yield Check(
             "nvml", Verdict.FAIL, f"{readings.error}{versions}", "nvidia-smi says more; a reboot loads the new driver"

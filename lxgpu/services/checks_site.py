@@ -28,7 +28,8 @@ def policy(seen: Seen) -> Iterator[Check]:
     found, remedy = seen.policy.value, "lxgpu policy check"
     if found is None:
         verdict = Verdict.UNKNOWN if seen.policy.error is None else Verdict.FAIL
-        yield Check("policy", verdict, f"no policy is in force: {seen.policy.why}", remedy)
+        fix = seen.policy.error.fix if seen.policy.error else ""
+        yield Check("policy", verdict, f"no policy is in force: {seen.policy.why}", fix or remedy)
     elif found.broken is not None:
         text = f"the policy file has mistakes, the last good one holds: {found.broken.brief}"
         yield Check("policy", Verdict.FAIL, text, remedy)

@@ -62,7 +62,8 @@ class Answer(Generic[Told_co]):
         """The error in one line."""
         if self.error is None:
             return "not looked at"
-        return "; ".join((self.error.brief, *self.error.why))
+        wrong = (f"{one.where}: {one.text}".removeprefix(": ") for one in self.error.problems)
+        return "; ".join((self.error.brief, *self.error.why, *wrong))
 
 
 def ask(question: Callable[[], T]) -> Answer[T]:

@@ -19,7 +19,7 @@ from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_TEMPLATE, KEY_UUID
 
 PREFIX = "lxgpu-template-"
-READY = "ready"
+READY, PREPARING = "ready", "preparing"
 PREPARE_S = 1800.0
 _HASH = 12
 
@@ -73,7 +73,12 @@ def ensure_template(site: Site, image: Image, profile: Profile) -> str:
 def _make(site: Site, name: str, image: Image, profile: Profile) -> None:
     every = tuple(node for gpu in site.engine.gpus() for node in gpu.nodes)
     start = Change(
-        config={"boot.autostart": "false", "raw.lxc": devices.deny_rules(every), **profile.config},
+        config={
+            "boot.autostart": "false",
+            "raw.lxc": devices.deny_rules(every),
+            **profile.config,
+            KEY_TEMPLATE: PREPARING,
+        },
         devices={
             "root": devices.root_device(pool=site.settings.pool, size_bytes=None),
             "eth0": {"type": "nic", "network": site.settings.network.bridge, "name": "eth0"},

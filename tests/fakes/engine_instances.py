@@ -21,6 +21,7 @@ _KEYS = re.compile(
 _DEVICES = frozenset(
     {"none", "nic", "disk", "unix-char", "unix-block", "unix-hotplug", "usb", "gpu", "proxy", "tpm", "pci"}
 )
+BASE_IMAGE = "volatile.base_image"
 _NAME = re.compile(r"[a-zA-Z](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?")
 
 
@@ -80,10 +81,13 @@ class FakeInstances(FakeCore):
             files: dict[str, File] = {}
             if kind == "copy":
                 original = self._get(origin)
-                config = {key: value for key, value in original.config.items() if not key.startswith("volatile.")}
+                kept = original.config.items()
+                config = {key: value for key, value in kept if not key.startswith("volatile.") or key == BASE_IMAGE}
                 devices, files = copy.deepcopy((original.devices, original.files))
             elif origin not in self.store:
                 raise missing(f"image {origin}")
+            else:
+                config = {BASE_IMAGE: origin}
             for profile in profiles:
                 if profile not in self.profiles:
                     raise refused(name, f'Requested profile "{profile}" doesn\'t exist')
