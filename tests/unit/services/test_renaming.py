@@ -1,0 +1,112 @@
+"""Rename: another name for the container, everything of the person as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes.faults import Fault
+from fakes.site import make_site, newcomer
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import Power
+from lxgpu.services import power, renaming
+from lxgpu.services.wanted import KEY_UUID
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Alice holds one card."""
+    made = make_site(tmp_path)
+    newcomer(made, "alice", gpus=1)
+    return made
+
+
+def test_only_the_name_changes(site):
+    """Card, owner, port, address, home and identity go along; the account is still the person's."""
+    before = site.inventory.read()
+    old = site.engine.machines["default", "alice"]
+    devices, uuid = dict(old.devices), old.config["volatile.uuid"]
+    devices["lxgpu"] = {**devices["lxgpu"], "source": site.guest("box")}
+    renaming.rename(site, "alice", "box")
+    after = site.inventory.read()
+    row = after.instance("box")
+    assert after.instance("alice") is None
+    assert replace(row, name="alice") == before.instance("alice")
+    assert [held.slot for held in after.held_by("box")] == [held.slot for held in before.held_by("alice")]
+    assert after.persons == before.persons
+    machine = site.engine.machines["default", "box"]
+    assert (machine.devices, machine.power) == (devices, Power.RUNNING)
+    assert machine.config[KEY_UUID] == uuid
+    assert ("default", "alice") not in site.engine.machines
+    assert "/etc/ssh/authorized_keys.d/alice" in machine.files
+
+
+def test_a_stopped_one_stays_stopped(site):
+    """What did not run is renamed and left alone."""
+    power.stop_instance(site, "alice", force=False)
+    renaming.rename(site, "alice", "box")
+    assert site.engine.machines["default", "box"].power is Power.STOPPED
+    assert not site.inventory.read().instance("box").running
+
+
+def test_the_card_is_open_under_the_new_name(site):
+    """After the rename exactly its own card opens inside."""
+    renaming.rename(site, "alice", "box")
+    (held,) = site.inventory.read().held_by("box")
+    mine = next(card for card in site.engine.cards if card.uuid == held.slot.gpu)
+    other = next(card for card in site.engine.cards if card.uuid != held.slot.gpu)
+    init = site.engine.init("box")
+    assert site.probe.openable(init, [*mine.nodes, *other.nodes]) == frozenset(mine.nodes)
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_stops(site):
+    """By a container, by somebody else's instance in LXD, or by itself."""
+    newcomer(site, "bob")
+    site.engine.add_stranger("carol", devices={})
+    init = site.engine.init("alice")
+    for new in ("bob", "carol", "alice"):
+        with pytest.raises(LxgpuError) as caught:
+            renaming.rename(site, "alice", new)
+        assert caught.value.code == "exists"
+    assert site.engine.init("alice") == init
+
+
+def test_a_stranger_that_comes_in_between_wins(site):
+    """An instance that takes the name after it was looked at: undone, and the container runs under its old name."""
+
+    def come(moment, call, name):
+        if (moment, call, name) == ("before", "stop", "alice"):
+            site.engine.hook = None
+            site.engine.add_stranger("box", devices={})
+
+    site.engine.hook = come
+    with pytest.raises(LxgpuError) as caught:
+        renaming.rename(site, "alice", "box")
+    assert caught.value.code == "exists"
+    records = site.inventory.read()
+    assert records.instance("box") is None
+    assert records.held_by("alice")
+    assert site.engine.machines["default", "alice"].power is Power.RUNNING
+    assert not site.engine.machines["default", "box"].config.get(KEY_UUID)
+
+
+def test_a_start_that_fails_leaves_the_new_name(site):
+    """Once LXD has the new name it stays, and the error tells what is left to do."""
+    for _ in range(2):
+        site.engine.inject(Fault.ERROR, call="start", name="box")
+    with pytest.raises(LxgpuError):
+        renaming.rename(site, "alice", "box")
+    records = site.inventory.read()
+    assert not [row for row in records.operations if row.live]
+    assert records.instance("box").engine_name == ""
+    assert ("default", "box") in site.engine.machines
+    power.start(site, "box")
+
+
+def test_dry_run_writes_nothing(site):
+    """The plan says that it is stopped and started."""
+    before, writes = site.inventory.read(), site.engine.writes
+    plan = renaming.plan_rename(site, "alice", "box")
+    assert [step.do for step in plan.steps] == ["stop", "rename", "start"]
+    assert (site.inventory.read(), site.engine.writes) == (before, writes)
