@@ -17,7 +17,7 @@ from lxgpu.services.begin import decided, ensure_idle, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import known_instance
-from lxgpu.services.operations import Recipe, Step, Work, carry_out
+from lxgpu.services.operations import Recipe, Step, Wait, Work, carry_out
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, home_volume, instance_text
 
@@ -26,34 +26,42 @@ TRASH = "trash-"
 
 
 def stop(work: Work) -> None:
-    """Stop: what runs inside gets time to end, then it is ended."""
-    site, seen = work.site, work.site.engine.instance(work.name)
-    if seen is None or seen.power is Power.STOPPED:
-        return
-    instances.check_ours(site, seen)
-    try:
-        site.engine.stop(work.name, timeout_s=STOP_S, force=False)
-    except LxgpuError as error:
-        site.say(f"it does not stop by itself ({error.brief}), so it is ended")
-        site.engine.barrier(work.name)
-        site.engine.stop(work.name, timeout_s=0, force=True)
-
-
-def detach(work: Work) -> None:
-    """Cards and port leave the container's configuration."""
+    """Stop: what runs inside gets time to end, then it is ended; one that comes up again is ended once more."""
     site = work.site
-    if site.engine.instance(work.name) is not None:
+    for gently in (True, False, False):
+        seen = taking.there(work)
+        if seen is None or seen.power is Power.STOPPED:
+            return
+        try:
+            site.engine.stop(work.name, timeout_s=STOP_S if gently else 0, force=not gently)
+        except LxgpuError as error:
+            if not gently:
+                raise
+            site.say(f"it does not stop by itself ({error.brief}), so it is ended")
+            site.engine.barrier(work.name)
+        else:
+            work.note(stopped=True)
+
+
+def detach(work: Work) -> Wait | None:
+    """Cards and port leave the container's configuration; one that is only about to come up again is stopped first."""
+    site, mine = work.site, taking.taken(work)
+    stop(work)
+    if taking.there(work) is not None:
         wanted = picture(site, work.name, gpus=work.gpus())
         configure(site, wanted, operation=work.operation.id, attached=())
-    slots.detached(site, taking.taken(work))
+        if mine and not work.flag("stopped") and not taking.at_rest(work):
+            return Wait(work.deadline(taking.REST_S))
+    slots.detached(site, mine)
+    return None
 
 
 def to_trash(work: Work) -> None:
     """The container under a name that frees its own, without the home volume; or gone, with `purge`."""
-    site, seen = work.site, work.site.engine.instance(work.name)
-    if seen is None:
+    site = work.site
+    stop(work)  # it may have come up again by itself
+    if taking.there(work) is None:
         return
-    instances.check_ours(site, seen)
     if work.flag("purge"):
         site.engine.delete(work.name)
         return

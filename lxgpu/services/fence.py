@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import SlotRecord
 from lxgpu.model.gpu import Gpu, Readings, Slot
 from lxgpu.ports import Process
@@ -43,7 +44,12 @@ def judge(site: Site, gpu: Gpu, readings: Readings, *, suspect: int | None) -> F
     """
     looks = [site.probe.holders(None, gpu.nodes, uuid=gpu.uuid, readings=readings)]
     if suspect is not None:
-        looks.append(site.probe.holders(suspect, gpu.nodes, uuid=gpu.uuid, readings=readings))
+        try:
+            looks.append(site.probe.holders(suspect, gpu.nodes, uuid=gpu.uuid, readings=readings))
+        except LxgpuError as error:
+            if error.code != "unavailable":
+                raise
+            return FenceVerdict(FenceState.UNKNOWN, why=error.brief)  # it has just ended; whoever asks again knows
     processes = tuple(sorted({item for look in looks for item in look.processes}))
     if processes:
         names = ", ".join(f"{item.command or 'process'} ({item.pid})" for item in processes[:5])

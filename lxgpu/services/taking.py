@@ -7,15 +7,23 @@ nothing; only a proven card is closed. Each function is a step: idempotent, and 
 from __future__ import annotations
 
 import signal
+from datetime import datetime, timedelta
 
+from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.gpu import Gpu, Slot
-from lxgpu.model.instance import Sighting
+from lxgpu.model.instance import InstanceState, Sighting
 from lxgpu.ports import Holders, Process
 from lxgpu.services import fence, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.fence import FenceState
 from lxgpu.services.operations import Step, Wait, Work
+from lxgpu.services.wanted import Picture
+
+REST_S = 10.0
+"""A container that reboots from inside is down for a moment, and LXD starts it again with the devices and the rule
+that it had in hand when it went down (ran, and read in LXD's source): a write made in that moment changes nothing of
+what comes up. Only one that has been down for so long stays down."""
 
 
 def taken(work: Work) -> tuple[Slot, ...]:
@@ -25,15 +33,14 @@ def taken(work: Work) -> tuple[Slot, ...]:
 
 def deny(work: Work) -> None:
     """The device rule back: from here on nothing in the container can open the cards anew."""
-    seen = work.glance()
-    set_rule(work.site, picture(work.site, work.name, gpus=work.gpus()), seen)
-    work.left = seen
+    seen = there(work)
+    if seen is not None and _ruled(work, picture(work.site, work.name, gpus=work.gpus()), seen):
+        work.left = seen
 
 
 def terminate(work: Work) -> Wait | None:
     """TERM to everything that holds the cards, once; then time to end by itself."""
-    site, seen = work.site, work.glance()
-    held = _holders(work, seen)
+    site, held = work.site, _holders(work)
     if not held:
         return None
     if not work.flag("termed"):
@@ -44,20 +51,98 @@ def terminate(work: Work) -> Wait | None:
     return None if site.clock.now() >= until else Wait(until)
 
 
-def detach(work: Work) -> None:
-    """The cards leave the container's devices, and with them their nodes."""
+def detach(work: Work) -> Wait | None:
+    """The cards leave the container's devices, and with them their nodes; and no start under way brings them back.
+
+    Done when, after the write, the rule stands in a container that lives on, or one that is down stays down.
+    """
     site, mine = work.site, set(taken(work))
-    wanted = picture(site, work.name, gpus=work.gpus())
-    seen = configure(site, wanted, operation=work.operation.id, attached=wanted.usable - mine)
-    set_rule(site, wanted, seen)
+    if there(work) is not None:
+        wanted = picture(site, work.name, gpus=work.gpus())
+        seen = configure(site, wanted, operation=work.operation.id, attached=wanted.usable - mine)
+        if not (_ruled(work, wanted, seen) and _lives(work, seen) if seen.init_pid else at_rest(work)):
+            return _patience(work)
+        work.left = seen
     slots.detached(site, mine)
-    work.left = seen
+    return None
+
+
+def there(work: Work) -> Sighting | None:
+    """The container, if LXD has it; one that was removed or replaced behind lxgpu's back holds nothing through us."""
+    try:
+        return work.glance()
+    except LxgpuError as error:
+        if error.code not in {"missing", "not_ours"}:
+            raise
+        return None
+
+
+def at_rest(work: Work) -> bool:
+    """Whether a container that is down stays so: it was meant to be, or it has been down for `REST_S`."""
+    now, since = work.site.clock.now(), work.text("down_since")
+    row = work.instance()
+    if row.state is InstanceState.READY and not row.running:
+        return True
+    if not since:
+        work.note(down_since=now.isoformat())
+        return False
+    return now - datetime.fromisoformat(since) >= timedelta(seconds=REST_S)
+
+
+def _lives(work: Work, seen: Sighting) -> bool:
+    """Whether the container's init still runs, after all that was written: then its next start is a start with that."""
+    if seen.init_pid is None:
+        return False
+    if work.text("down_since"):
+        work.note(down_since="")
+    nodes = [node for gpu in _cards(work) for node in gpu.nodes]
+    try:
+        left = work.site.probe.nodes_inside(seen.init_pid, nodes)
+    except LxgpuError as error:
+        if error.code != "unavailable":
+            raise
+        return False
+    if left:
+        _clear(work)
+    return True
+
+
+def _clear(work: Work) -> None:
+    """Nodes that a start with the old devices brought are taken away; the rule holds if that cannot be done."""
+    try:
+        work.site.engine.clear_left_nodes(work.name)
+    except LxgpuError as error:
+        work.site.say(f"nodes of its cards stay inside, where nothing opens them: {error.brief}")
+
+
+def _ruled(work: Work, wanted: Picture, seen: Sighting) -> bool:
+    """Set the rule in what runs; False when it went down just then."""
+    try:
+        set_rule(work.site, wanted, seen)
+    except LxgpuError as error:
+        if error.code != "unavailable":
+            raise
+        now = work.site.engine.instance(work.name)
+        if now is not None and now.init_pid == seen.init_pid:
+            raise
+        return False
+    return True
+
+
+def _patience(work: Work) -> Wait:
+    until = work.deadline(work.seconds("fence_timeout_s") + 2 * REST_S)
+    if work.site.clock.now() < until:
+        return Wait(until)
+    raise LxgpuError(
+        "conflict",
+        f"{work.name} goes down and up again all the time, so its cards cannot be taken",
+        fix=f"lxc stop --force {work.name}, then repeat",
+    )
 
 
 def kill(work: Work) -> Wait | None:
     """KILL whatever still holds the cards, again and again until nothing is left or the time is over."""
-    site, seen = work.site, work.glance()
-    held = _holders(work, seen)
+    site, held = work.site, _holders(work)
     if not held:
         return None
     for process in _processes(held):
@@ -101,13 +186,19 @@ RELEASE_STEPS = (
 )
 
 
-def _holders(work: Work, seen: Sighting) -> dict[str, Holders]:
+def _holders(work: Work) -> dict[str, Holders]:
     """Who in the container holds each card that is being taken; cards nobody holds are left out."""
-    if seen.init_pid is None:
+    seen = there(work)
+    if seen is None or seen.init_pid is None:
         return {}
     found, readings = {}, work.site.probe.readings()
     for gpu in _cards(work):
-        holders = work.site.probe.holders(seen.init_pid, gpu.nodes, uuid=gpu.uuid, readings=readings)
+        try:
+            holders = work.site.probe.holders(seen.init_pid, gpu.nodes, uuid=gpu.uuid, readings=readings)
+        except LxgpuError as error:
+            if error.code != "unavailable":
+                raise
+            return {}  # it went down just now, and everything in it
         if holders.processes:
             found[gpu.uuid] = holders
     return found
