@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lxgpu.errors import LxgpuError
-from lxgpu.lab import claims, daemon, devices, engine, image_cache, nvml, processes, record, settings, state
+from lxgpu.lab import claims, daemon, devices, engine, image_cache, link, nvml, processes, record, settings, state
 from lxgpu.lab.paths import LONGEST_DIRECTORY, paths_of
 from lxgpu.lab.programs import check_programs
 from lxgpu.lab.spec import LabSpec, check_spec, models_of, plan_cards
@@ -62,6 +62,8 @@ def _start(spec: LabSpec, known: Lab | None, progress: Callable[[str], None]) ->
     nvml.build(lab)
     with state.editing(lab):
         pass
+    if fresh_namespace or link.isolated(daemon.holder_pid(lab)):
+        link.ensure_link(lab, daemon.holder_pid(lab))
     daemon.start_lxcfs(lab)
     fresh_daemon = daemon.start_lxd(lab)
     if fresh_daemon:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lxgpu.errors import LxgpuError
+from lxgpu.lab.link import ends
 from lxgpu.lab.programs import run
 from lxgpu.lab.spec import digest
 
@@ -109,11 +110,17 @@ def candidates(name: str) -> Iterator[IPv4Network]:
         yield IPv4Network(((10 << 24) + ((64 + number % 64) << 16) + ((number >> 8 & 0xFF) << 8), 24))
 
 
+def _pair(subnet: IPv4Network) -> IPv4Network:
+    here, _ = ends(str(subnet))
+    return IPv4Network(f"{here}/30", strict=False)
+
+
 def _take_subnet(claims: Claims, *, name: str, preferred: str) -> str:
     used = list(_networks_in_use())
     wanted = [IPv4Network(preferred)] if preferred else []
     for subnet in (*wanted, *candidates(name)):
-        free = str(subnet) == preferred or not any(subnet.overlaps(other) for other in used)
+        wanted_nets = (subnet, _pair(subnet))
+        free = str(subnet) == preferred or not any(net.overlaps(other) for net in wanted_nets for other in used)
         if free and _claim(claims, f"subnet/{subnet}"):
             return str(subnet)
     raise LxgpuError("no_capacity", "no subnet is free for the lab", why="64 were tried between 10.64 and 10.127")

@@ -47,8 +47,8 @@ def holder_of(lab: Lab) -> processes.Process | None:
 
 
 def start_holder(lab: Lab, claims: Claims) -> Lab:
-    """Make the namespace with all its mounts; returns the lab with its holder, which is on record then."""
-    command = ["setsid", "--fork", "unshare", "--mount", "--propagation", "private"]
+    """Make the namespaces with all mounts; returns the lab with its holder, which is on record then."""
+    command = ["setsid", "--fork", "unshare", "--net", "--mount", "--propagation", "private"]
     command += [sys.executable, "-P", "-m", inside.__name__, lab.name]
     log = lab.paths.log / "holder.log"
     read, write = os.pipe()
@@ -74,7 +74,7 @@ def start_lxcfs(lab: Lab) -> None:
     if _running(lab, "lxcfs"):
         return
     _spawn(lab, "lxcfs", ["lxcfs", "-p", str(lab.paths.run / "lxcfs.lock"), str(inside.LXCFS_MOUNT)])
-    probe = ["nsenter", "-t", str(_holder_pid(lab)), "-m", "--", "test", "-e", str(inside.LXCFS_MOUNT / "proc/meminfo")]
+    probe = ["nsenter", "-t", str(holder_pid(lab)), "-m", "--", "test", "-e", str(inside.LXCFS_MOUNT / "proc/meminfo")]
     deadline = time.monotonic() + 10
     while subprocess.run(probe, check=False).returncode != 0:
         if time.monotonic() > deadline:
@@ -96,7 +96,8 @@ def start_lxd(lab: Lab) -> bool:
     return fresh
 
 
-def _holder_pid(lab: Lab) -> int:
+def holder_pid(lab: Lab) -> int:
+    """The pid of the process that keeps the lab's namespaces; error `lab_step` when it has ended."""
     holder = holder_of(lab)
     if holder is None:
         raise LxgpuError(
@@ -121,7 +122,7 @@ def _running(lab: Lab, name: str) -> bool:
 def _spawn(lab: Lab, name: str, command: Sequence[str]) -> None:
     """Start a daemon of its own session in the lab's namespace, its pid on file before it runs."""
     script = 'echo $$ >"$1"; shift; exec "$@"'
-    enter = ["nsenter", "-t", str(_holder_pid(lab)), "-m", "--", *command]
+    enter = ["nsenter", "-t", str(holder_pid(lab)), "-m", "-n", "--", *command]
     with (lab.paths.log / f"{name}.log").open("ab") as log:
         subprocess.run(
             ["setsid", "--fork", "sh", "-c", script, "sh", str(_pid_file(lab, name)), *enter],

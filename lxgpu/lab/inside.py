@@ -1,7 +1,7 @@
-"""The process that makes a lab's mount namespace and then keeps it: `python -m lxgpu.lab.inside NAME`.
+"""The process that makes a lab's namespaces and then keeps them: `python -m lxgpu.lab.inside NAME`.
 
-It is started inside a new, private mount namespace. When all mounts are made it says `ready PID` on its
-standard output and turns into a `sleep`, which holds the namespace and the lab's claims until it is ended.
+It is started inside a new, private mount namespace and a new network namespace. When all mounts are made it says
+`ready PID` on its standard output and turns into a `sleep`, which holds namespaces and claims until it is ended.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ CONSOLE_FLAGS = os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK
 def make_mounts(lab: record.Lab) -> None:
     """Lay a private /dev, the pretend PCI bus and an empty place for lxcfs over the machine's own."""
     host = lab.paths.host
+    own_sys(host)
     dev = host / "dev"
     run(["mount", "-t", "tmpfs", "-o", "mode=755,size=16m", "lxgpu-dev", str(dev)])
     fill_dev(dev, lab.gpus)
@@ -38,6 +39,21 @@ def make_mounts(lab: record.Lab) -> None:
         run(["mount", "--bind", str(host / "drm"), str(REAL_DRM)])
     LXCFS_MOUNT.mkdir(parents=True, exist_ok=True)
     run(["mount", "-t", "tmpfs", "-o", "mode=755,size=1m", "lxgpu-lxcfs", str(LXCFS_MOUNT)])
+
+
+def own_sys(host: Path) -> None:
+    """A sysfs that shows this network namespace's links, with all that was mounted below the old one."""
+    mounts = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    below = sorted({point for point in mounts if point.startswith("/sys/")})
+    tops = [point for point in below if not any(point.startswith(f"{other}/") for other in below)]
+    for number, point in enumerate(tops):
+        kept = host / "kept" / str(number)
+        kept.mkdir(parents=True, exist_ok=True)
+        run(["mount", "--rbind", point, str(kept)])
+    run(["mount", "-t", "sysfs", "lxgpu-sys", "/sys"])
+    for number, point in enumerate(tops):
+        if Path(point).is_dir():
+            run(["mount", "--rbind", str(host / "kept" / str(number)), point])
 
 
 def open_consoles(lab: record.Lab) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lxgpu.lab import processes
+from lxgpu.lab.link import table
 from lxgpu.lab.programs import run, search_path
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def mounts_below(directory: Path) -> list[str]:
 
 
 def remove_network(bridge: str) -> None:
-    """Remove the bridge, the links plugged into it and its firewall chains."""
+    """Remove the link or bridge of that name, what is plugged into it, and the firewall's rules."""
+    attempt(["nft", "delete", "table", "ip", table(bridge)])
     if Path("/sys/class/net", bridge).exists():
         for port in json.loads(run(["ip", "-j", "link", "show", "master", bridge])):
             attempt(["ip", "link", "delete", port["ifname"]])
