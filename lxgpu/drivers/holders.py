@@ -3,7 +3,7 @@
 A descriptor's path says nothing (it may be renamed, bound elsewhere or deleted); the device number of
 the open file itself counts. Blind spots are told as doubts, never passed over: a descriptor in flight
 in a unix socket is in nobody's list (`scm_fds` in fdinfo counts them), and one registered with
-io_uring is named there by its path only. A mapping outlives its descriptor and shows in map_files.
+io_uring is named there by its path only.
 Sources: proc(5), unix(7), kcmp(2), the kernel's net/unix/af_unix.c and io_uring/fdinfo.c.
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from lxgpu.drivers.mappings import Mappings
 from lxgpu.drivers.processes import read_stat
 from lxgpu.drivers.syscalls import kind_and_device, same_files
 from lxgpu.model.gpu import DeviceNode
@@ -49,20 +50,20 @@ def scan(pids: Callable[[], Iterable[int]], nodes: Iterable[DeviceNode], finding
     """Look into every process that `pids` names, and into those that it names when asked again."""
     wanted: Wanted = {(node.major, node.minor): node.path for node in nodes}
     seen: set[int] = set()
-    harmless: set[bytes] = set()
+    mappings = Mappings(wanted)
     for _ in range(_ROUNDS):
         fresh = set(pids()) - seen
         if not fresh:
             return findings
         for pid in sorted(fresh):
             findings.at = pid
-            _look_into(pid, wanted, harmless, findings)
+            _look_into(pid, wanted, mappings, findings)
         seen |= fresh
     findings.doubts.append("processes start faster than they can be looked at")
     return findings
 
 
-def _look_into(pid: int, wanted: Wanted, harmless: set[bytes], findings: Findings) -> None:
+def _look_into(pid: int, wanted: Wanted, mappings: Mappings, findings: Findings) -> None:
     found = read_stat(pid)
     if found is None or found.ended:
         return
@@ -74,7 +75,7 @@ def _look_into(pid: int, wanted: Wanted, harmless: set[bytes], findings: Finding
             if thread == pid or not same_files(pid, thread):
                 ways |= _opened(thread, wanted, findings)
         # A process whose first thread has ended shows its memory at another thread only.
-        ways |= _mapped(max(threads) if found.state == "Z" else pid, wanted, harmless)
+        ways |= mappings.of(max(threads) if found.state == "Z" else pid)
     except OSError as error:
         if error.errno not in _GONE:
             findings.doubts.append(f"process {pid} cannot be looked into: {error.strerror}")
@@ -99,44 +100,6 @@ def _opened(thread: int, wanted: Wanted, findings: Findings) -> set[str]:
                 if error.errno not in _GONE:
                     raise
     return ways
-
-
-def _mapped(thread: int, wanted: Wanted, harmless: set[bytes]) -> set[str]:
-    """The wanted devices among the files mapped by a process.
-
-    `harmless` are files seen before that are none, by file system and inode as /proc/PID/maps has them. (On
-    btrfs that pair is not unique over subvolumes; there the two files show different file systems, and
-    each mapping is looked at.)
-    """
-    ways: set[str] = set()
-    with _directory(f"/proc/{thread}/map_files") as directory:
-        for line in _lines(thread):
-            span, _, _, system, inode, *_ = line.split(None, 5)
-            key = system + b" " + inode
-            if inode == b"0" or key in harmless:
-                continue
-            try:
-                mode, major, minor, *home = kind_and_device(directory, _as_in_map_files(span), follow=True)
-            except OSError as error:
-                if error.errno not in _GONE:
-                    raise
-                continue
-            if stat.S_ISCHR(mode) and (major, minor) in wanted:
-                ways.add(f"mapped {wanted[major, minor]}")
-            elif system == b"%02x:%02x" % tuple(home):
-                harmless.add(key)
-    return ways
-
-
-def _lines(thread: int) -> list[bytes]:
-    with open(f"/proc/{thread}/maps", "rb") as file:  # noqa: PTH123 - thousands of them
-        return file.readlines()
-
-
-def _as_in_map_files(span: bytes) -> str:
-    """Both files write a span of memory as two numbers, but `maps` fills small ones up with zeros."""
-    start, _, end = span.partition(b"-")
-    return f"{int(start, 16):x}-{int(end, 16):x}"
 
 
 def _look_for_parked(thread: int, name: str, findings: Findings) -> None:
