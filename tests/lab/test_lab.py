@@ -51,11 +51,11 @@ def _opens(lab: Lab, name: str, *paths: str) -> list[int]:
 
 
 def _host_devices() -> set[tuple[str, int]]:
-    """The machine's /dev as it is; screens of consoles come and go with the consoles."""
+    """The machine's /dev as it is; screens of consoles come and go with the consoles, trials of a card in no time."""
     return {
         (entry.name, entry.stat(follow_symlinks=False).st_rdev)
         for entry in os.scandir("/dev")
-        if not entry.name.startswith("vcs")
+        if not entry.name.startswith(("vcs", ".lxgpu-"))
     }
 
 
