@@ -78,7 +78,7 @@ def _plan(repairs: tuple[Check, ...]) -> Plan:
 def _words(check: Check) -> str:
     repair = check.repair
     if repair is None or repair.kind == "drift":
-        return "take drift to its end"
+        return "end what is half done, take off cards nobody holds"
     if repair.kind == "nodes":
         return "make the driver's nodes"
     value = f"{repair.value:o}" if repair.kind == "mode" and repair.value is not None else repair.value

@@ -15,7 +15,7 @@ from lxgpu.config.inforce import InForce
 from lxgpu.config.settings import Settings
 from lxgpu.errors import LxgpuError
 from lxgpu.ports import Engine, HostProbe, Server
-from lxgpu.ports.facts import HostFacts, HostSetup, Places
+from lxgpu.ports.facts import HostSetup, Places
 from lxgpu.services import checks_host, checks_site
 from lxgpu.services.checkup import Answer, Check, Look, Seen, Verdict, ask
 from lxgpu.services.keyring import MADE
@@ -108,9 +108,12 @@ def fix(ground: Ground, found: Iterable[Check]) -> tuple[str, ...]:
 
 
 def compare(before: Iterable[Check], after: Iterable[Check]) -> tuple[Check, ...]:
-    """The findings after mending; what was bad and is well now says so."""
-    bad = {one.id for one in before if one.verdict in BAD and one.repair is not None}
-    return tuple(replace(one, fixed=True) if one.verdict is Verdict.OK and one.id in bad else one for one in after)
+    """The findings after mending; what was bad and is well now says so, and what is gone is named once more."""
+    bad = {one.id: one for one in before if one.verdict in BAD and one.repair is not None}
+    left = tuple(after)
+    gone = [one for name, one in bad.items() if name not in {now.id for now in left}]
+    ended = tuple(Check(one.id, Verdict.OK, f"mended: {one.text}", fixed=True) for one in gone)
+    return (*(replace(now, fixed=True) if now.verdict is Verdict.OK and now.id in bad else now for now in left), *ended)
 
 
 def _mend(ground: Ground, one: Check) -> None:
@@ -159,6 +162,3 @@ def _without_engine(seen: Seen, server: Answer[Server]) -> Seen:
         gpus=silent,
         findings=silent,
     )
-
-
-__all__ = ["Check", "Ground", "HostFacts", "Verdict", "checks", "compare", "fix", "repairs"]
