@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
@@ -61,7 +62,7 @@ class LocalSetup:
             sysctls={name: self._number(name) for name in sysctls},
             local_ports=self._local_ports(),
             listen=places.listen,
-            listen_error=_cannot_listen(places.listen),
+            listen_error=_cannot_listen(places.listen, daemon_of(where)),
             files=tuple(_modes(places)),
             private_keys=tuple(_private(places.keys_made)),
             state_kind=self._kind_of(places.state_dir),
@@ -172,10 +173,38 @@ def knock(where: str) -> Door:
     return Door.OPEN
 
 
-def _cannot_listen(address: str) -> str:
-    """Why nothing can be published on an address; empty when it is one of this host."""
+def daemon_of(where: str) -> int | None:
+    """The process behind a socket, where it can be asked and lives in a network of its own; else None."""
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.settimeout(_CONNECT_S)
+        try:
+            wire.connect(where)
+            pid, _, _ = struct.unpack("iII", wire.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            apart = Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+        except OSError:
+            return None
+    return int(pid) if apart else None
+
+
+def local_addresses(trie: str) -> frozenset[str]:
+    """The IPv4 addresses of a network namespace, from the text of its /proc/PID/net/fib_trie."""
+    found, address = set(), ""
+    for line in trie.splitlines():
+        words = line.split()
+        if words[:1] == ["|--"]:
+            address = words[1]
+        elif words == ["/32", "host", "LOCAL"]:
+            found.add(address)
+    return frozenset(found)
+
+
+def _cannot_listen(address: str, daemon: int | None) -> str:
+    """Why nothing can be published on an address; empty when it is one of the host (of the daemon's network)."""
     if not address:
         return ""
+    if daemon is not None and ":" not in address:
+        known = local_addresses("\n".join(_lines(Path(f"/proc/{daemon}/net/fib_trie"))))
+        return "" if address in known else "no address of the network that LXD runs in"
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as wire:
         try:

@@ -10,10 +10,25 @@ from pathlib import Path
 import pytest
 from fakes.setup import SOUND, FakeSetup
 
-from lxgpu.drivers.hostfacts import SYSCTL_FILE, LocalSetup, knock
+from lxgpu.drivers.hostfacts import SYSCTL_FILE, LocalSetup, knock, local_addresses
 from lxgpu.errors import LxgpuError
 from lxgpu.ports.facts import Door, FileMode, IdRange, Places
 
+TRIE = """\
+Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 0.0.0.0
+        /0 universe UNICAST
+     +-- 10.0.0.0/24 2 0 2
+        |-- 10.0.0.0
+           /24 link UNICAST
+        |-- 10.0.0.1
+           /32 host LOCAL
+        |-- 10.0.0.255
+           /32 link BROADCAST
+     |-- 127.0.0.1
+        /32 host LOCAL
+"""
 NAMES = ("fs.inotify.max_user_instances", "vm.max_map_count", "kernel.keys.maxkeys")
 
 
@@ -135,6 +150,11 @@ def test_an_address_of_another_host_is_told(tmp_path):
     places = replace(_places(tmp_path), listen="192.0.2.77")
     assert LocalSetup(_tree(tmp_path)).facts(places, ()).listen_error == "no address of this host"
     assert LocalSetup(_tree(tmp_path / "b")).facts(_places(tmp_path), ()).listen_error == ""
+
+
+def test_the_addresses_of_another_network_are_read():
+    """Only what is local there counts: not its networks, not the broadcast addresses."""
+    assert local_addresses(TRIE) == {"10.0.0.1", "127.0.0.1"}
 
 
 def test_a_socket_says_why_nobody_answers(tmp_path):

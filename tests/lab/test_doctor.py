@@ -117,4 +117,4 @@ def test_without_lxd_the_rest_is_looked_at(lab, tmp_path):
     assert f"{tmp_path}/no.socket" in found["lxd"][0]["text"]
     assert {found[name][0]["verdict"] for name in ("pool", "bridge", "image", "drift")} == {"unknown"}
     assert found["device-rule"][0]["verdict"] == "ok"
-    assert not (tmp_path / "state").exists()
+    assert not (tmp_path / "state" / "inventory.db").exists()
