@@ -122,7 +122,7 @@ def nvml(seen: Seen) -> Iterator[Check]:
             "nvml", Verdict.FAIL, f"{readings.error}{versions}", "nvidia-smi says more; a reboot loads the new driver"
         )
         return
-    sick = [f"{item.uuid}: {item.fault}" for item in readings.items if item.fault]
+    sick = [f"{item.uuid or f'card {item.index}'}: {item.fault}" for item in readings.items if item.fault]
     told = {item.uuid for item in readings.items}
     silent = sorted(gpu.uuid for gpu in cards or () if gpu.uuid not in told)
     if sick:

@@ -142,10 +142,11 @@ def drift(seen: Seen) -> Iterator[Check]:
         return
     if not found:
         yield Check("drift", Verdict.OK, "the inventory and LXD agree")
-    mended = {"extra_card", "double_card", "half_done"}
+    ours = {one.subject for one in found if one.code == "extra_card"}
     for one in found:
         verdict = Verdict.WARN if one.code in {"half_done", "moved_gpu", "orphan"} else Verdict.FAIL
-        repair = Repair("drift", one.subject) if one.code in mended else None
+        mended = one.code in {"extra_card", "half_done"} or (one.code == "double_card" and one.subject in ours)
+        repair = Repair("drift", one.subject) if mended else None
         yield Check(f"drift-{one.code}", verdict, f"{one.subject}: {one.text}", one.fix, repair)
 
 

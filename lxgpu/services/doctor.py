@@ -6,7 +6,7 @@ others unknown. Looking changes nothing but a cgroup that is made for a trial an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Never
@@ -32,6 +32,7 @@ _STATE = Path("/var/lib/lxgpu")
 class Ground:
     """Where a check-up asks; each may fail for itself.
 
+    `probe` is given the cards that LXD shows, UUID by PCI address, so that a lost one has its name.
     `site(read_only)` puts the parts together, over an empty inventory while there is none and nothing is written;
     `database` looks at the inventory's file: False when there is none.
     """
@@ -39,7 +40,7 @@ class Ground:
     setup: HostSetup
     settings: Callable[[], Settings]
     engine: Callable[[], Engine]
-    probe: Callable[[], HostProbe]
+    probe: Callable[[Mapping[str, str]], HostProbe]
     site: Callable[[bool], Site]
     policy: Callable[[], InForce]
     database: Callable[[], bool]
@@ -61,11 +62,12 @@ def look(ground: Ground) -> Seen:
     seen = Seen(
         host=host,
         settings=settings,
-        readings=ground.probe().readings(),
         database=ask(ground.database),
         policy=ask(ground.policy),
     )
-    return _with_engine(ground, seen, chosen)
+    seen = _with_engine(ground, seen, chosen)
+    known = {gpu.pci: gpu.uuid for gpu in seen.gpus.value or ()}
+    return replace(seen, readings=ground.probe(known).readings())
 
 
 def places(settings: Settings | None) -> Places:

@@ -73,7 +73,7 @@ def ground_of(
         setup=setup,
         settings=lambda: site.settings,
         engine=lambda: site.engine,
-        probe=lambda: site.probe,
+        probe=lambda _known: site.probe,
         site=lambda _read_only: site,
         policy=lambda: policy or InForce(site.policy()),
         database=database,

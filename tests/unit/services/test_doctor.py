@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -209,3 +210,12 @@ def test_private_keys_are_looked_for_and_not_their_public_halves(tmp_path):
     secret = doctor.places(site.settings).secret
     assert folder / "alice" in secret
     assert folder / "alice.pub" not in secret
+
+
+def test_the_document_lists_every_check(tmp_path):
+    """docs/install.md has a row for each check that a sound host gets, and for no other."""
+    text = (Path(__file__).resolve().parents[3] / "docs" / "install.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.+?) \|", text.partition("## What doctor checks")[2].partition("\n## ")[0], re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    found = {one.id for one in doctor.checks(ground_of(make_site(tmp_path), FakeSetup()))}
+    assert listed == found | {"idmap-uid", "idmap-gid"}
