@@ -66,13 +66,13 @@ def examine(site: Site, snapshot: Snapshot, seen: Sighting, owner: str, ground: 
     """Everything about a container of the default project that the inventory does not know."""
     found = Takeover(name=seen.name, owner=owner, seen=seen)
     _names(found, snapshot)
-    _limits(found)
+    _limits(site, found)
     _cards(found, snapshot)
     _disks(site, found)
     _network(site, found, snapshot, ground)
     _port(site, found, snapshot)
     _account(site, found, snapshot)
-    if found.running and seen.config.get("raw.lxc"):
+    if seen.config.get("raw.lxc") and not is_copy(seen):
         found.notes.append("its raw.lxc is replaced; what stood there: " + seen.config["raw.lxc"].strip()[:200])
     return found
 
@@ -82,35 +82,41 @@ def _names(found: Takeover, snapshot: Snapshot) -> None:
         found.refuse("exists", f"{found.name} carries lxgpu's own mark, but the inventory does not know it")
     if found.seen.power not in {Power.RUNNING, Power.STOPPED}:
         found.refuse("not_ready", f"{found.name} is {found.seen.power.value}: start it or stop it first")
+    if found.seen.config.get("security.privileged") == "true" or found.seen.config.get("volatile.idmap.next") == "[]":
+        found.refuse("conflict", f"{found.name} is privileged: root in it is the host's root, whom no rule holds back")
     for row in snapshot.records.instances:
         if row.owner == found.owner and row.state is not InstanceState.TRASHED:
             found.refuse("exists", f"{found.owner} has the container {row.name} on this host already")
 
 
-def _limits(found: Takeover) -> None:
-    """The limits as they are, as far as they are whole numbers."""
-    config, root = found.seen.config, _root(found.seen)
-    cpu = config.get("limits.cpu", "")
-    sizes: dict[str, int | None] = {}
-    for key, text in (("limits.memory", config.get("limits.memory", "")), ("size", (root or {}).get("size", ""))):
-        try:
-            sizes[key] = None if not text else int(text) if text.isdigit() else parse_size(text)
-        except LxgpuError:
-            sizes[key] = None
-            found.refuse("bad_size", f"{key} {text} is no number of bytes: give it one with lxc first")
+def _limits(site: Site, found: Takeover) -> None:
+    """The limits as they are; those that a profile brings, or that are shares of the host, as the kernel has them."""
+    config, init = found.seen.config, found.seen.init_pid
+    held = Limits() if init is None else site.probe.limits(init)
+    cpu, processes = config.get("limits.cpu", ""), config.get("limits.processes", "")
     if cpu and not cpu.isdigit():
-        count = sum(
-            int(last or first) - int(first) + 1 for first, _, last in (p.partition("-") for p in cpu.split(","))
-        )
+        spans = [span.partition("-") for span in cpu.split(",")]
+        count = sum(int(last or first) - int(first) + 1 for first, _, last in spans)
         found.notes.append(f"it is pinned to CPUs {cpu}, and gets any {count} instead")
         cpu = str(count)
-    processes = config.get("limits.processes", "")
     found.limits = Limits(
         cpu=int(cpu) if cpu else None,
-        memory_bytes=sizes["limits.memory"],
-        disk_bytes=sizes["size"],
-        processes=int(processes) if processes else None,
+        memory_bytes=_bytes(found, "limits.memory", config.get("limits.memory", ""), held.memory_bytes),
+        disk_bytes=_bytes(found, "the disk's size", (_root(found.seen) or {}).get("size", ""), None),
+        processes=int(processes) if processes else held.processes,
     )
+
+
+def _bytes(found: Takeover, what: str, text: str, held: int | None) -> int | None:
+    """A size as LXD takes it, where a plain number is bytes; what is no size is what the kernel holds, if it does."""
+    if text.isdigit() or not text:
+        return int(text) if text else held
+    try:
+        return parse_size(text)
+    except LxgpuError:
+        if held is None:
+            found.refuse("bad_size", f"{what} is {text}, no number of bytes: start it, or give it one with lxc first")
+        return held
 
 
 def _cards(found: Takeover, snapshot: Snapshot) -> None:

@@ -153,10 +153,25 @@ def test_a_card_of_somebody_else_is_refused(site):
 def test_everything_that_stands_against_it_is_told_at_once(site):
     """Several reasons come in one error."""
     newcomer(site, "alice")
-    by_hand(site, "box", every={"type": "gpu"}, config={"limits.memory": "50%"})
+    by_hand(site, "box", every={"type": "gpu"}, config={"limits.memory": "50%"}, running=False)
     error = refusal(site, "box", owner="alice")
     assert len(error.why) == 2
     assert {reason["code"] for reason in error.details["reasons"]} == {"bad_size", "exists", "conflict"}
+
+
+def test_a_privileged_one_is_refused(site):
+    """Its root is the host's, and could open any card."""
+    by_hand(site, config={"security.privileged": "true"})
+    assert "privileged" in refusal(site).brief
+
+
+def test_limits_that_a_profile_brings_are_kept(site):
+    """What the kernel holds, and the container's configuration does not name or gives as a share, becomes its own."""
+    machine = by_hand(site, config={"limits.memory": "50%"})
+    site.probe.held["eve"] = Limits(cpu=8, memory_bytes=2**30, processes=300)
+    adopt.adopt(site, "eve", owner="")
+    assert site.inventory.read().instance("eve").limits == Limits(memory_bytes=2**30, processes=300)
+    assert (machine.config["limits.memory"], machine.config["limits.processes"]) == ("1GiB", "300")
 
 
 def test_a_home_on_a_disk_of_its_own_is_not_hidden(site):
