@@ -13,6 +13,7 @@ from enum import StrEnum
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import SlotRecord
 from lxgpu.model.gpu import Gpu, Readings, Slot
+from lxgpu.policy.reach import within_reach
 from lxgpu.ports import Process
 from lxgpu.services.site import Site
 
@@ -37,15 +38,15 @@ class FenceVerdict:
     why: str = ""
 
 
-def judge(site: Site, gpu: Gpu, readings: Readings, *, suspect: int | None) -> FenceVerdict:
+def judge(site: Site, gpu: Gpu, readings: Readings, *, suspects: Iterable[int]) -> FenceVerdict:
     """Look at one card with NVML's sample of this moment.
 
-    `suspect` is the init of the instance that had it last, if that still runs: it must not even hide anything.
+    `suspects` are the inits of the instances that may have it: those must not even hide anything.
     """
     looks = [site.probe.holders(None, gpu.nodes, uuid=gpu.uuid, readings=readings)]
-    if suspect is not None:
+    for init in suspects:
         try:
-            looks.append(site.probe.holders(suspect, gpu.nodes, uuid=gpu.uuid, readings=readings))
+            looks.append(site.probe.holders(init, gpu.nodes, uuid=gpu.uuid, readings=readings))
         except LxgpuError as error:
             if error.code != "unavailable":
                 raise
@@ -80,11 +81,15 @@ def _nvml(gpu: Gpu, readings: Readings) -> FenceVerdict:
     return FenceVerdict(FenceState.PROVEN)
 
 
-def prove(site: Site, gpus: Iterable[Gpu], *, suspect: int | None = None) -> dict[str, FenceVerdict]:
-    """Judge several cards with one NVML sample and write down those that are proven free; `suspect` as in `judge`."""
+def prove(site: Site, gpus: Iterable[Gpu], *, suspects: Iterable[str] = ()) -> dict[str, FenceVerdict]:
+    """Judge several cards with one NVML sample and write down those that are proven free.
+
+    `suspects` are the instances that had them last; whom they can hand a descriptor to is looked at as well.
+    """
     cards = tuple(gpus)
+    inits = _inits(site, tuple(suspects))
     readings = site.probe.readings()
-    verdicts = {gpu.uuid: judge(site, gpu, readings, suspect=suspect) for gpu in cards}
+    verdicts = {gpu.uuid: judge(site, gpu, readings, suspects=inits) for gpu in cards}
     boot = site.probe.boot_id()
     with site.write() as tx:
         for gpu in cards:
@@ -93,3 +98,12 @@ def prove(site: Site, gpus: Iterable[Gpu], *, suspect: int | None = None) -> dic
                 known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
                 tx.put(replace(known, proven_at=site.clock.now(), boot_id=boot))
     return verdicts
+
+
+def _inits(site: Site, names: tuple[str, ...]) -> list[int]:
+    """The inits of those of the instances, and of those within their reach, that run."""
+    if not names:
+        return []
+    reached = within_reach(names, site.engine.instances(with_state=False))
+    seen = [site.engine.instance(name) for name in sorted(reached)]
+    return [one.init_pid for one in seen if one is not None and one.init_pid is not None]

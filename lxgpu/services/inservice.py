@@ -124,7 +124,8 @@ def _prove(site: Site, found: Standing) -> None:
         )
     if found.gpu is None:
         raise _not_proven(found, why=["the host no longer shows the card"], fix="lxgpu doctor looks at the driver")
-    verdict = fence.prove(site, (found.gpu,))[found.uuid]
+    had_it = {row.instance for row in found.held} or {one.name for one in found.snapshot.seen.sightings if one.ours}
+    verdict = fence.prove(site, (found.gpu,), suspects=had_it)[found.uuid]
     if verdict.state is not FenceState.PROVEN:
         stop = f"lxgpu stop {found.held[0].instance} --yes" if found.held else "end what holds it"
         raise _not_proven(found, why=[verdict.why], fix=f"{stop}, then repeat")

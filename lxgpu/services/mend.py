@@ -5,10 +5,35 @@ from __future__ import annotations
 from lxgpu.model.snapshot import Observation, Snapshot
 from lxgpu.policy.drift import extra_cards
 from lxgpu.ports import Tx
-from lxgpu.services import observe, taking
+from lxgpu.services import fence, observe, slots, taking
 from lxgpu.services.begin import decided, new_operation
-from lxgpu.services.operations import Recipe, Step, carry_out
+from lxgpu.services.fence import FenceState, FenceVerdict
+from lxgpu.services.identity import mirror_promises
+from lxgpu.services.operations import Recipe, Step, Wait, Work, carry_out
 from lxgpu.services.site import Site
+
+
+def prove(work: Work) -> Wait | None:
+    """What nobody holds is proven free of those who had it, or goes to nobody; a holder's own card is theirs."""
+    site, records = work.site, work.site.inventory.read()
+    rest = [slot for slot in taking.taken(work) if records.holder(slot) is None]
+    verdicts = fence.prove(site, slots.gpus_of(work.gpus(), rest), suspects=[work.name])
+    bad = {slot: verdicts[slot.gpu].why for slot in rest if slot.gpu in verdicts and _doubtful(verdicts[slot.gpu])}
+    if not bad:
+        return None
+    until = work.deadline(work.seconds("fence_timeout_s"))
+    if site.clock.now() < until:
+        return Wait(until)
+    for slot, why in bad.items():
+        slots.quarantine(site, work.name, slot, why)
+        site.say(f"{slot} is in quarantine: {why}")
+    mirror_promises(site)
+    return None
+
+
+def _doubtful(verdict: FenceVerdict) -> bool:
+    return verdict.state is not FenceState.PROVEN
+
 
 MEND = Recipe(
     kind="mend",
@@ -16,6 +41,7 @@ MEND = Recipe(
         Step("deny", "taking off what it does not hold", taking.deny),
         Step("detach", "", taking.detach),
         Step("kill", "", taking.kill),
+        Step("fence", "", prove),
     ),
 )
 
@@ -35,11 +61,11 @@ def _mend_one(site: Site, name: str, seen: Observation) -> None:
     snapshot = observe.of(site, seen, site.inventory.read())
 
     def write(tx: Tx, now: Snapshot) -> str | None:
-        slots = extra_cards(now.records, now.seen).get(name, ())
+        extra = extra_cards(now.records, now.seen).get(name, ())
         busy = any(row.live and row.instance == name for row in now.records.operations)
-        if not slots or busy:
+        if not extra or busy:
             return None
-        texts = [str(slot) for slot in slots]
+        texts = [str(slot) for slot in extra]
         timeout = now.policy.rules.preemption.fence_timeout_s
         operation = new_operation(site, kind="mend", instance=name, args={"slots": texts, "fence_timeout_s": timeout})
         tx.put(operation)

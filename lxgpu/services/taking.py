@@ -159,8 +159,7 @@ def prove(work: Work) -> Wait | None:
     if not rest:
         return None
     cards = slots.gpus_of(work.gpus(), rest)
-    seen = site.engine.instance(work.name)
-    verdicts = fence.prove(site, cards, suspect=seen.init_pid if seen else None)
+    verdicts = fence.prove(site, cards, suspects=[work.name])
     free = [slot for slot in rest if slot.gpu in verdicts and verdicts[slot.gpu].state is FenceState.PROVEN]
     slots.close(site, work.name, free, outcome=work.text("outcome") or "released", rule=work.text("rule"))
     rest = [slot for slot in rest if slot not in free]
