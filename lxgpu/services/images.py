@@ -65,7 +65,7 @@ def ensure_template(site: Site, image: Image, profile: Profile) -> str:
             try:
                 _make(site, name, image, profile)
             except BaseException:
-                _remove(site, name)
+                _remove_what_is_left(site, name)
                 raise
     return name
 
@@ -111,8 +111,17 @@ def _ready(site: Site, name: str) -> bool:
 def _remove(site: Site, name: str) -> None:
     seen = site.engine.instance(name)
     if seen is not None:
+        site.engine.barrier(name)  # a start that was interrupted may land after a look at it
         site.engine.stop(name, timeout_s=0, force=True)
         site.engine.delete(name)
+
+
+def _remove_what_is_left(site: Site, name: str) -> None:
+    """After a failure, whose own error is the one to tell: what stays now, the next try or prune removes."""
+    try:
+        _remove(site, name)
+    except LxgpuError as error:
+        site.say(f"{name} is left, and lxgpu image prune takes it away: {error.brief}")
 
 
 def _script(site: Site, profile: Profile) -> str:

@@ -140,6 +140,7 @@ def _prune(site: Site, found: Waste) -> None:
             seen = site.engine.instance(name) if free else None
             if seen is not None and _is_template(seen):
                 site.say(f"deleting {name}")
+                site.engine.barrier(name)
                 site.engine.stop(name, timeout_s=0, force=True)
                 site.engine.delete(name)
     for image in found.images:

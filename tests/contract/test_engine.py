@@ -376,6 +376,23 @@ def test_images_are_imported_once(engine, tarball):
     assert image.fingerprint not in {found.fingerprint for found in engine.images()}
 
 
+def test_an_image_can_come_without_a_name_and_get_one(engine, tarball):
+    """A name leads to one image: given to another it moves."""
+    image = engine.import_image(str(tarball), alias=None)
+    try:
+        assert image.aliases == ()
+        engine.name_image(image.fingerprint, "ct-named")
+        engine.name_image(image.fingerprint, "ct-named")
+        assert [found.fingerprint for found in engine.images() if "ct-named" in found.aliases] == [image.fingerprint]
+    finally:
+        engine.delete_image(image.fingerprint)
+
+
+def test_profiles_show_their_devices(engine):
+    """The default project's profiles by their names, each with its own devices."""
+    assert engine.profile_devices()["default"]["root"]["type"] == "disk"
+
+
 def test_ports_of_stopped_instances_are_taken_too(bench, engine):
     """A port belongs to whoever has it in a device, running or not."""
     change = Change(devices={"ssh": ssh_device("192.0.2.1", 22001, "192.0.2.2") | {"nat": "false"}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fakes.faults import Fault
 from fakes.site import make_site, newcomer
 
 from lxgpu.errors import LxgpuError
@@ -73,6 +74,24 @@ def test_an_interrupted_import_is_taken_up_again(tmp_path):
     site.engine.programs["sh"] = good
     imagestore.bring(site, _file(tmp_path), alias="mine")
     assert [view.prepared for view in imagestore.views(site) if view.name == "mine"] == [True]
+
+
+def test_a_template_that_cannot_be_removed_does_not_hide_the_interruption(tmp_path):
+    """The interruption is what is told; what is left is said, and prune takes it away."""
+    site = make_site(tmp_path)
+
+    def interrupted(_argv, _stdin):
+        site.engine.inject(Fault.ERROR, call="delete")
+        raise KeyboardInterrupt
+
+    site.engine.programs["sh"] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        imagestore.bring(site, _file(tmp_path), alias="mine")
+    (left,) = _templates(site)
+    assert any(left in line and "image prune" in line for line in site.say.lines)
+    imagestore.prune(site, imagestore.waste(site, _all_profiles(site)))
+    assert _templates(site) == set()
+    assert [image.aliases for image in site.engine.images()] == [("base",)]
 
 
 def test_what_is_used_is_never_pruned(tmp_path):
