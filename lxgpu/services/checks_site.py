@@ -33,7 +33,7 @@ def policy(seen: Seen) -> Iterator[Check]:
     elif found.broken is not None:
         text = f"the policy file has mistakes, the last good one holds: {found.broken.brief}"
         yield Check("policy", Verdict.FAIL, text, remedy)
-    elif found.unkept:
+    elif found.unkept and seen.host.root:
         text = f"the policy cannot be kept for the day its file breaks: {found.unkept}"
         yield Check("policy", Verdict.WARN, text, "make state_dir writable for root")
     else:
@@ -50,6 +50,8 @@ def database(seen: Seen) -> Iterator[Check]:
         yield Check(
             "database", Verdict.UNKNOWN, "the inventory was not looked at", "lxgpu doctor, once config.yaml is right"
         )
+    elif seen.database.error.code == "not_allowed":
+        yield Check("database", Verdict.UNKNOWN, seen.database.why, "sudo lxgpu doctor")
     else:
         damaged = seen.database.error.code == "inventory_damaged"
         remedy = "lxgpu inventory rebuild" if damaged else seen.database.error.fix or "sudo lxgpu doctor"
