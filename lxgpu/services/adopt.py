@@ -14,7 +14,7 @@ from lxgpu.policy.admission import admit
 from lxgpu.ports import Tx, VersionMovedError
 from lxgpu.services import observe, slots
 from lxgpu.services.adopting import ADOPT
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.keyring import keys_for
 from lxgpu.services.operations import carry_out
@@ -59,7 +59,7 @@ def _adopt_once(site: Site, name: str, owner: str) -> None:
     def write(tx: Tx, now: Snapshot) -> str:
         if now.records.version != snapshot.records.version:
             raise VersionMovedError
-        ensure_idle(now, name)
+        make_way(tx, now, name)
         return _begin(site, tx, now, found, ground)
 
     for note in found.notes:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Card
-from lxgpu.model.operation import Operation
+from lxgpu.model.operation import Operation, OperationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import observe
@@ -62,13 +62,26 @@ def remember_cards(tx: Tx, snapshot: Snapshot) -> None:
             tx.put(replace(now, seen_at=snapshot.now))
 
 
-def ensure_idle(snapshot: Snapshot, instance: str) -> None:
-    """Refuse while another operation on the instance is not at its end."""
-    busy = [row for row in snapshot.records.operations if row.instance == instance and row.live]
-    if busy:
-        raise LxgpuError(
-            "conflict",
-            f"{busy[0].kind} of {instance} is not at its end yet",
-            why=f"begun {busy[0].created_at:%Y-%m-%d %H:%M} UTC by {busy[0].actor}, at step {busy[0].step or '-'}",
-            fix="repeat in a moment; lxgpu history shows how it goes",
-        )
+# What an abandoned one of these leaves is a state like any other; a command that follows need not wait for its end.
+_PASSING = frozenset({"start", "stop", "restart", "resume"})
+# And these end in a deletion, whatever they had in hand. One that changes names or swaps instances does not.
+_DELETABLE = _PASSING | {"release", "attach", "suspend", "mend", "resize", "snapshot", "unsnapshot", "restore", "keys"}
+
+
+def make_way(tx: Tx, snapshot: Snapshot, instance: str, *, deletion: bool = False) -> None:
+    """Close an abandoned operation on the instance that may be left where it stands; refuse while another is not done.
+
+    The caller holds the instance's lock, so nobody is at work on what is closed here. `deletion` ends more than others.
+    """
+    for row in snapshot.records.operations:
+        if row.instance != instance or not row.live:
+            continue
+        if row.kind not in (_DELETABLE if deletion else _PASSING):
+            raise LxgpuError(
+                "conflict",
+                f"{row.kind} of {instance} is not at its end yet",
+                why=f"begun {row.created_at:%Y-%m-%d %H:%M} UTC by {row.actor}, at step {row.step or '-'}",
+                fix="repeat in a moment; lxgpu history shows how it goes",
+            )
+        tx.put(replace(row, state=OperationState.UNDONE, closed_at=snapshot.now, error=row.error or "given up"))
+        tx.event("given_up", instance, rule=row.kind, detail={"step": row.step})

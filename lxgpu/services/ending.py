@@ -13,7 +13,7 @@ from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Change, Tx
 from lxgpu.services import instances, making, observe, slots, taking
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import known_instance
@@ -218,7 +218,7 @@ def _empty(site: Site, name: str, *, purge: bool) -> None:
     snapshot = observe.snapshot(site)
 
     def write(tx: Tx, now: Snapshot) -> str:
-        ensure_idle(now, name)
+        make_way(tx, now, name)
         operation = new_operation(site, kind="empty", instance=name)
         tx.put(operation)
         return operation.id
@@ -240,7 +240,7 @@ def resume(site: Site, name: str) -> None:
     snapshot = observe.snapshot(site)
 
     def write(tx: Tx, now: Snapshot) -> str:
-        ensure_idle(now, name)
+        make_way(tx, now, name)
         current = _row(now, name)
         operation = new_operation(site, kind="resume", instance=name)
         tx.put(replace(current, state=InstanceState.READY, running=True, reason=""), operation)
@@ -262,7 +262,7 @@ def _end(
     snapshot = observe.snapshot(site)
 
     def write(tx: Tx, now: Snapshot) -> str:
-        ensure_idle(now, name)
+        make_way(tx, now, name, deletion=kind == "delete")
         current, held = _row(now, name), now.records.held_by(name)
         for row in held:
             tx.put(replace(row, state=AssignmentState.RELEASING))

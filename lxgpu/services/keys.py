@@ -14,7 +14,7 @@ from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import observe
 from lxgpu.services.account import give_account
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.operations import Recipe, Step, Work, carry_out
@@ -164,7 +164,7 @@ def _write(site: Site, person: str, change: Callable[[Tx, Snapshot], None]) -> N
             raise LxgpuError("conflict", f"{person}'s container changed in between", fix="repeat the command")
         for mine in now.records.instances:
             if mine.owner == person:
-                ensure_idle(now, mine.name)
+                make_way(tx, now, mine.name)
         change(tx, now)
         if row is None:
             return None

@@ -14,7 +14,7 @@ from lxgpu.policy.decide import decide_attach, decide_release
 from lxgpu.policy.resolve import resolve_gpus
 from lxgpu.ports import Tx
 from lxgpu.services import giving, observe, slots, taking
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.operations import Recipe, Step, Work, carry_out
 from lxgpu.services.refusal import raise_if_refused
@@ -59,7 +59,7 @@ def attach(site: Site, name: str, *, number: int, more: bool, request: GpuReques
     snapshot, _, request = plan_attach(site, name, number=number, more=more, request=request)
 
     def write(tx: Tx, now: Snapshot) -> str | None:
-        ensure_idle(now, name)
+        make_way(tx, now, name)
         row = now.records.instance(name)
         wanted = _counted(now, replace(request, owner=row.owner if row else ""), number=number, more=more)
         decision = decide_attach(now, wanted)
@@ -95,7 +95,7 @@ def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] 
     uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, uuids)
 
     def write(tx: Tx, now: Snapshot) -> str | None:
-        ensure_idle(now, name)
+        make_way(tx, now, name)
         decision = decide_release(now, name, count=count, uuids=uuids, busy=busy)
         raise_if_refused(decision, f"release {name}", now.policy)
         if not decision.slots:

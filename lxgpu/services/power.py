@@ -9,7 +9,7 @@ from lxgpu.model.instance import InstanceState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import ending, giving, making, observe
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.lending import ready_instance
@@ -82,7 +82,7 @@ def _run(site: Site, name: str, recipe: Recipe, *, running: bool, force: bool = 
     snapshot = observe.snapshot(site)
 
     def write(tx: Tx, now: Snapshot) -> str:
-        ensure_idle(now, name)
+        make_way(tx, now, name)
         row = now.records.instance(name)
         if row is None or row.state is not InstanceState.READY:
             raise LxgpuError("not_found", f"there is no container {name} in use", fix="lxgpu ls")

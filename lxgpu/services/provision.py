@@ -16,7 +16,7 @@ from lxgpu.policy.decide import decide_create
 from lxgpu.policy.resolve import resolve_gpus
 from lxgpu.ports import Network, Tx
 from lxgpu.services import observe, slots
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.images import ensure_template, find_image
 from lxgpu.services.keyring import keys_for
@@ -79,7 +79,7 @@ def _write(site: Site, tx: Tx, snapshot: Snapshot, request: CreateRequest, groun
     """Decide once more on what holds now, and write the intent: person, keys, instance, cards, operation."""
     decision = decide_create(snapshot, request)
     raise_if_refused(decision, f"create {request.name}", snapshot.policy)
-    ensure_idle(snapshot, request.name)
+    make_way(tx, snapshot, request.name)
     known = snapshot.records.person(request.owner)
     person = known or new_person(snapshot, request.owner, ground, ports=site.settings.network.ports)
     old = {key.fingerprint for key in snapshot.records.keys if key.person == person.name}

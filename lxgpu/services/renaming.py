@@ -15,7 +15,7 @@ from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import giving, instances, making, observe, power
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.ending import STOP_S
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.lending import known_instance
@@ -122,8 +122,8 @@ def rename(site: Site, name: str, new: str) -> None:
     raise_if_refused(_decide(snapshot, name, new), f"rename {name}", snapshot.policy)
 
     def write(tx: Tx, now: Snapshot) -> str:
-        ensure_idle(now, name)
-        ensure_idle(now, new)
+        make_way(tx, now, name)
+        make_way(tx, now, new)
         raise_if_refused(_decide(now, name, new), f"rename {name}", now.policy)
         row = now.records.instance(name)
         assert row is not None  # noqa: S101 - refused otherwise

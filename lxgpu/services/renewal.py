@@ -9,7 +9,7 @@ from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Image, Tx
 from lxgpu.services import ending, instances, making, observe, power
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.images import ensure_template, find_image, template_for
 from lxgpu.services.lending import ready_instance
@@ -99,7 +99,7 @@ def rebuild(site: Site, name: str, *, image: str) -> None:
     snapshot = observe.snapshot(site)
 
     def write(tx: Tx, now: Snapshot) -> str:
-        ensure_idle(now, name)
+        make_way(tx, now, name)
         current = now.records.instance(name)
         if current is None:
             raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")

@@ -12,7 +12,7 @@ from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import observe
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.instances import sighting
@@ -174,7 +174,7 @@ def resize(site: Site, name: str, wanted: Limits) -> bool:
     snapshot = observe.snapshot(site)
 
     def write(tx: Tx, now: Snapshot) -> str:
-        ensure_idle(now, name)
+        make_way(tx, now, name)
         current = now.records.instance(name)
         if current is None:
             raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")

@@ -17,7 +17,7 @@ from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import ending, instances, making, observe, power
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import picture
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.lending import known_instance, ready_instance
@@ -198,7 +198,7 @@ def _run(site: Site, name: str, recipe: Recipe, snapshot: str) -> None:
     seen = observe.snapshot(site)
 
     def write(tx: Tx, now: Snapshot) -> str:
-        ensure_idle(now, name)
+        make_way(tx, now, name)
         row = now.records.instance(name)
         if row is None:
             raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")

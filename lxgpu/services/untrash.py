@@ -14,7 +14,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Change, Tx
 from lxgpu.services import instances, making, observe, power
 from lxgpu.services.adopting import by_uuid
-from lxgpu.services.begin import decided, ensure_idle, new_operation
+from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.ending import TRASH
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.keyring import keys_for
@@ -101,8 +101,8 @@ def untrash(site: Site, trash: str) -> str:
     seen = by_uuid(site, trash)
 
     def write(tx: Tx, now: Snapshot) -> str:
-        ensure_idle(now, trash)
-        ensure_idle(now, name)
+        make_way(tx, now, trash)
+        make_way(tx, now, name)
         current = now.records.instance(trash)
         raise_if_refused(_decide(now, current or row, name), f"adopt {trash}", now.policy)
         old = {key.fingerprint for key in now.records.keys if key.person == row.owner}
