@@ -174,7 +174,7 @@ def _stop(work: Work, seen: Sighting) -> None:
         work.site.engine.stop(work.name, timeout_s=ending.STOP_S, force=False)
     except LxgpuError as error:
         work.site.say(f"it does not stop by itself ({error.brief}), so it is ended")
-        work.site.engine.barrier(work.name)
+        instances.settle(work.site, work.name)
         work.site.engine.stop(work.name, timeout_s=0, force=True)
 
 

@@ -38,7 +38,7 @@ def stop(work: Work) -> None:
             if not gently:
                 raise
             site.say(f"it does not stop by itself ({error.brief}), so it is ended")
-            site.engine.barrier(work.name)
+            instances.settle(site, work.name)
         else:
             work.note(stopped=True)
 

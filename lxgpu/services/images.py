@@ -111,7 +111,7 @@ def _ready(site: Site, name: str) -> bool:
 def _remove(site: Site, name: str) -> None:
     seen = site.engine.instance(name)
     if seen is not None:
-        site.engine.barrier(name)  # a start that was interrupted may land after a look at it
+        instances.settle(site, name)  # a start that was interrupted may land after a look at it
         site.engine.stop(name, timeout_s=0, force=True)
         site.engine.delete(name)
 

@@ -85,13 +85,25 @@ def put(site: Site, name: str, build: Build, *, read: Callable[[Site, str], Sigh
             site.engine.update(name, change, etag=seen.etag)
         except LxgpuError as error:
             if error.code in _DOUBTFUL:
-                site.engine.barrier(name)
+                settle(site, name)
                 doubts.append(error)
             elif error.code != "conflict":
                 raise
     raise LxgpuError(
         "conflict", f"{name} changes too fast to be written", why=f"{TRIES} writes met a newer state", fix="repeat it"
     )
+
+
+def settle(site: Site, name: str) -> None:
+    """Wait for what may still land.
+
+    A barrier that LXD refuses has waited all the same: with a full disk LXD applies what it answers with an error.
+    """
+    try:
+        site.engine.barrier(name)
+    except LxgpuError as error:
+        if error.code != "engine":
+            raise
 
 
 def insist(do: Callable[[], None]) -> None:

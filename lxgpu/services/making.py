@@ -49,7 +49,7 @@ def copy(work: Work) -> None:
             work.name, source=f"copy:{source}", change=base(wanted, operation=work.operation.id), profiles=()
         )
     except LxgpuError:
-        site.engine.barrier(work.name)
+        instances.settle(site, work.name)
         if _made(work) is None:
             raise
 
@@ -77,7 +77,7 @@ def start(work: Work) -> None:
         try:
             site.engine.start(work.name)
         except LxgpuError:
-            site.engine.barrier(work.name)
+            instances.settle(site, work.name)
             if instances.sighting(site, work.name).power is not Power.RUNNING:
                 raise
     set_rule(site, picture(site, work.name, gpus=work.gpus()), instances.sighting(site, work.name))

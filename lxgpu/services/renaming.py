@@ -35,7 +35,7 @@ def stop(work: Work) -> None:
         work.site.engine.stop(seen.name, timeout_s=STOP_S, force=False)
     except LxgpuError as error:
         work.site.say(f"it does not stop by itself ({error.brief}), so it is ended")
-        work.site.engine.barrier(seen.name)
+        instances.settle(work.site, seen.name)
         work.site.engine.stop(seen.name, timeout_s=0, force=True)
 
 
@@ -48,7 +48,7 @@ def rename_in_lxd(work: Work) -> None:
     try:
         work.site.engine.rename(seen.name, work.name)
     except LxgpuError:
-        work.site.engine.barrier(seen.name)
+        instances.settle(work.site, seen.name)
         if _under_old_name(work) is not None:
             raise
         _under_new_name(work)

@@ -53,7 +53,7 @@ def take(work: Work) -> None:
     try:
         site.engine.snapshot(work.name, snapshot)
     except LxgpuError:
-        site.engine.barrier(work.name)
+        instances.settle(site, work.name)
         if not _has(site, work.name, snapshot):
             raise
 

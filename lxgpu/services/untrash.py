@@ -208,7 +208,7 @@ def _rename(work: Work, old: str, new: str) -> None:
     try:
         engine.rename(old, new)
     except LxgpuError:
-        engine.barrier(old)
+        instances.settle(work.site, old)
         found = engine.instance(new)
         if found is None or found.uuid != uuid:
             raise
