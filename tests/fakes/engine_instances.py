@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from fakes.engine_core import FakeCore, FakeInstance, File, land, missing, refused, stale
 
-from lxgpu.model.devices import gpus_in
 from lxgpu.errors import LxgpuError
+from lxgpu.model.devices import gpus_in
 from lxgpu.model.gpu import DeviceNode, normal_pci
 from lxgpu.model.instance import Power, Sighting
 from lxgpu.ports import Change
