@@ -6,6 +6,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.measure import LXGPU, Result, pairs, run, took, wait_for_banner
@@ -41,8 +42,7 @@ def batch(env: Mapping[str, str], *, people: int = 20, runs: int = 5) -> Result:
                 names = [f"pupil{number}" for number in range(people)]
                 file.write_text("name,key\n" + "".join(f"{name},{KEY}\n" for name in names))
                 mine = took(_create_all, env, file)
-            for name in names:
-                run(*LXGPU, "delete", name, "--purge", "--yes", "-q", env=env)
+            _delete_all(env, names)
             rivals = [f"rival{number}" for number in range(people)]
             other = took(_launch_all, env, rivals)
             run("lxc", "delete", "-f", *rivals, env=env)
@@ -60,8 +60,7 @@ def listing(env: Mapping[str, str], *, people: int = 60, runs: int = 7) -> Resul
     measured = [
         (took(_quiet, env, *LXGPU, "ls"), took(_quiet, env, "lxc", "list", "-c", "ns")) for _ in range(runs + 1)
     ]
-    for number in range(people):
-        run(*LXGPU, "delete", f"pupil{number}", "--purge", "--yes", "-q", env=env)
+    _delete_all(env, [f"pupil{number}" for number in range(people)])
     return pairs(f"ls with {people} containers", "lxc list -c ns", 3, measured[1:])
 
 
@@ -84,6 +83,13 @@ def _create(env: Mapping[str, str], name: str) -> None:
 
 def _create_all(env: Mapping[str, str], file: Path) -> None:
     run(*LXGPU, "create", "--from", str(file), "-q", env=env)
+
+
+def _delete_all(env: Mapping[str, str], names: list[str]) -> None:
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        done = [pool.submit(run, *LXGPU, "delete", name, "--purge", "--yes", "-q", env=env) for name in names]
+        for one in done:
+            one.result()
 
 
 def _launch_all(env: Mapping[str, str], names: list[str]) -> None:
