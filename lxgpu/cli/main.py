@@ -26,7 +26,22 @@ CLOSED_PIPE = 141
 
 def main() -> NoReturn:
     """The `lxgpu` command."""
-    sys.exit(run(sys.argv[1:]))
+    _end(run(sys.argv[1:]))
+
+
+def _end(status: int) -> NoReturn:
+    """Leave with `status`, whatever threads in the background are at."""
+    threading = sys.modules.get("threading")
+    if threading is not None and threading.active_count() > 1:
+        from contextlib import suppress  # noqa: PLC0415 -- not for --help
+
+        # Only daemons are left: one that loads a library, or waits in the kernel. Python would end such a thread in
+        # the midst of that library's C++ code, to which glibc answers by aborting the process, status or no status.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # whoever read went away; it was said before, if at all
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def run(argv: Sequence[str]) -> int:

@@ -223,6 +223,19 @@ def test_output_to_nobody_ends_quietly():
     os.close(write)
 
 
+def test_a_thread_in_the_background_does_not_take_part_in_the_end():
+    """With a daemon thread at work Python's own end is left out: it could abort the process in place of the status."""
+    program = (
+        "import atexit, sys, threading; atexit.register(print, 'Python ended');"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start();"
+        "from lxgpu.cli.main import main; sys.argv = ['lxgpu', 'explain', 'nothing_such', '-o', 'json']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == Exit.NOT_FOUND
+    assert json.loads(done.stdout)["error"]["code"] == "not_found"
+    assert "fix:" in done.stderr
+
+
 def test_ctrl_c_is_answered_with_a_sentence_and_130():
     """An interrupt says what becomes of the work begun."""
     done = _boundary(f"import os; os.kill(os.getpid(), {int(signal.SIGINT)}); import time; time.sleep(5)")
