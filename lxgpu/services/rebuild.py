@@ -29,6 +29,8 @@ from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY, KEY_PROMISES, decl
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, KEY_PERSON
 
+_UNREADABLE = (ValueError, KeyError, TypeError, LxgpuError)
+
 
 @dataclass(slots=True)
 class Found:
@@ -124,7 +126,7 @@ def read_back(seen: Observation, promises: Mapping[str, str], *, now: datetime) 
         elif sighting.ours:
             try:
                 _read_instance(found, sighting, host=seen.host)
-            except (ValueError, KeyError, TypeError) as error:
+            except _UNREADABLE as error:
                 found.troubles.append(f"{sighting.name}: what it carries cannot be read ({error})")
     _read_promises(found, promises.get(KEY_PROMISES, "{}"), now=now)
     _settle_doubles(found, now=now)
@@ -162,9 +164,7 @@ def _read_instance(found: Found, sighting: Sighting, *, host: str) -> None:
     holds = [_read_hold(sighting.name, hold) for hold in json.loads(config.get(KEY_HOLDS, "[]"))]
     found.people[owner.name] = owner
     if state is not InstanceState.TRASHED:
-        for key in parse_keys("\n".join(person["keys"])):
-            added = Key(person=owner.name, fingerprint=key.fingerprint, line=key.text, added_at=owner.created_at)
-            found.keys.append(added)
+        found.keys.extend(_read_keys(owner.name, person["keys"], added_at=owner.created_at))
     found.instances.append(instance)
     found.assignments.extend(holds)
 
@@ -184,21 +184,40 @@ def _read_hold(instance: str, hold: dict[str, Any]) -> Assignment:
     )
 
 
+def _read_keys(person: str, lines: list[str], *, added_at: datetime) -> list[Key]:
+    """The keys of a person, who may have none."""
+    keys = parse_keys("\n".join(lines)) if lines else ()
+    return [Key(person=person, fingerprint=key.fingerprint, line=key.text, added_at=added_at) for key in keys]
+
+
 def _read_promises(found: Found, text: str, *, now: datetime) -> None:
-    promises = json.loads(text or "{}")
-    for name, (uid, port) in promises.get("people", {}).items():
+    """Each promise by itself, so that one that cannot be read takes no other with it."""
+    try:
+        promises = {kind: dict(entries) for kind, entries in json.loads(text or "{}").items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        found.troubles.append(f"what LXD's configuration promises cannot be read ({error})")
+        return
+    for kind, entries in promises.items():
+        for name, value in entries.items():
+            try:
+                _read_promise(found, kind, name, value, now=now)
+            except _UNREADABLE as error:
+                found.troubles.append(f"{kind} {name}: what LXD's configuration promises cannot be read ({error})")
+
+
+def _read_promise(found: Found, kind: str, name: str, value: Any, *, now: datetime) -> None:  # noqa: ANN401 - JSON
+    if kind == "people":
+        uid, port = value
         found.people.setdefault(name, Person(name=name, uid=uid, ssh_port=port, created_at=now))
-    for name, lines in promises.get("keys", {}).items():
-        found.keys.extend(
-            Key(person=name, fingerprint=key.fingerprint, line=key.text, added_at=now)
-            for key in parse_keys("\n".join(lines))
-        )
-    for gpu, (reason, by) in promises.get("closed", {}).items():
-        known = found.cards.get(gpu) or Card(uuid=gpu, host="", pci="", model="", memory_bytes=None, seen_at=now)
-        found.cards[gpu] = replace(known, closed=reason, closed_by=by, closed_at=now)
-    for slot_text, why in promises.get("quarantined", {}).items():
-        slot = Slot.parse(slot_text)
-        found.slots[slot] = SlotRecord(slot=slot, host="", quarantine=why, quarantined_at=now)
+    elif kind == "keys":
+        found.keys.extend(_read_keys(name, value, added_at=now))
+    elif kind == "closed":
+        reason, by = value
+        known = found.cards.get(name) or Card(uuid=name, host="", pci="", model="", memory_bytes=None, seen_at=now)
+        found.cards[name] = replace(known, closed=reason, closed_by=by, closed_at=now)
+    elif kind == "quarantined":
+        slot = Slot.parse(name)
+        found.slots[slot] = SlotRecord(slot=slot, host="", quarantine=value, quarantined_at=now)
 
 
 def _settle_doubles(found: Found, *, now: datetime) -> None:
