@@ -9,6 +9,7 @@ from datetime import datetime
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.instance import Instance, InstanceState, Power
+from lxgpu.model.names import LONGEST_NAME
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Change, Tx
@@ -16,7 +17,7 @@ from lxgpu.services import instances, making, observe, slots, taking
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity, mirror_promises
-from lxgpu.services.lending import known_instance
+from lxgpu.services.lending import check_ready, known_instance, ready_instance
 from lxgpu.services.operations import Recipe, Step, Wait, Work, carry_out
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, home_volume, instance_text
@@ -70,9 +71,15 @@ def to_trash(work: Work) -> None:
     instances.put(site, work.name, lambda _: Change(config=marks, devices={"home": None}))
     if not work.text("trash_name"):
         taken = {sighting.name for sighting in site.engine.instances(with_state=False)}
-        names = (f"{TRASH}{work.name}" + (f"-{number}" if number > 1 else "") for number in range(1, 1000))
+        names = (trash_name(work.name, number) for number in range(1, 1000))
         work.note(trash_name=next(name for name in names if name not in taken))
     site.engine.rename(work.name, work.text("trash_name"))
+
+
+def trash_name(name: str, number: int) -> str:
+    """What the `number`th deleted container of a name is called; a long name is cut, since LXD takes 63 characters."""
+    tail = f"-{number}" if number > 1 else ""
+    return TRASH + name[: LONGEST_NAME - len(TRASH) - len(tail)].rstrip("-") + tail
 
 
 def _trashed(row: Instance, now: datetime) -> Instance:
@@ -176,7 +183,7 @@ def plan_delete(site: Site, name: str, *, purge: bool) -> Plan:
 
 def plan_suspend(site: Site, name: str, *, reason: str) -> Plan:
     """What a suspension would do; nothing is written."""
-    known_instance(site, name)
+    ready_instance(site, name)
     return _plan(site, name, PlannedStep("stop", name, why=reason), PlannedStep("close_port", name))
 
 
@@ -229,7 +236,7 @@ def _empty(site: Site, name: str, *, purge: bool) -> None:
 def suspend(site: Site, name: str, *, reason: str) -> None:
     """Stop a container and close its port; cards go back, data stay."""
     ensure_identity(site)
-    known_instance(site, name)
+    ready_instance(site, name)
     _end(site, name, kind="suspend", recipe=SUSPEND, state=InstanceState.SUSPENDED, reason=reason)
 
 
@@ -264,6 +271,8 @@ def _end(
     def write(tx: Tx, now: Snapshot) -> str:
         make_way(tx, now, name, deletion=kind == "delete")
         current, held = _row(now, name), now.records.held_by(name)
+        if kind == "suspend":
+            check_ready(current)
         for row in held:
             tx.put(replace(row, state=AssignmentState.RELEASING))
         operation = new_operation(

@@ -60,8 +60,7 @@ def attach(site: Site, name: str, *, number: int, more: bool, request: GpuReques
 
     def write(tx: Tx, now: Snapshot) -> str | None:
         make_way(tx, now, name)
-        row = now.records.instance(name)
-        wanted = _counted(now, replace(request, owner=row.owner if row else ""), number=number, more=more)
+        wanted = _counted(now, replace(request, owner=ready_row(now, name).owner), number=number, more=more)
         decision = decide_attach(now, wanted)
         raise_if_refused(decision, f"attach {name}", now.policy)
         if not decision.slots:
@@ -139,21 +138,37 @@ def known_instance(site: Site, name: str) -> Instance:
     """The row of an instance; error `not_found`."""
     row = site.inventory.read().instance(name)
     if row is None:
-        raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
+        raise _unknown(name)
     return row
 
 
 def ready_instance(site: Site, name: str) -> Instance:
     """The row of an instance that may be given cards; error `not_ready` says why not."""
-    row = known_instance(site, name)
+    return check_ready(known_instance(site, name))
+
+
+def ready_row(now: Snapshot, name: str) -> Instance:
+    """The same, of the rows that a transaction decides on: it may have been suspended or deleted since it was read."""
+    row = now.records.instance(name)
+    if row is None:
+        raise _unknown(name)
+    return check_ready(row)
+
+
+def check_ready(row: Instance) -> Instance:
+    """The row, if the instance is in use; error `not_ready`."""
     if row.state is not InstanceState.READY:
         raise LxgpuError(
             "not_ready",
-            f"{name} is {row.state.value}",
+            f"{row.name} is {row.state.value}",
             why=row.reason or "it is not in use",
-            fix=f"lxgpu resume {name}" if row.state is InstanceState.SUSPENDED else f"lxgpu show {name}",
+            fix=f"lxgpu resume {row.name}" if row.state is InstanceState.SUSPENDED else f"lxgpu show {row.name}",
         )
     return row
+
+
+def _unknown(name: str) -> LxgpuError:
+    return LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
 
 
 def _counted(snapshot: Snapshot, request: GpuRequest, *, number: int, more: bool) -> GpuRequest:

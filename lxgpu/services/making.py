@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState, Power, Sighting
@@ -15,9 +14,6 @@ from lxgpu.services.images import template_for
 from lxgpu.services.limits import check_limits
 from lxgpu.services.operations import Recipe, Step, Work
 from lxgpu.services.wanted import KEY_OPERATION, base, full, home_volume
-
-if TYPE_CHECKING:
-    from lxgpu.services.site import Site
 
 
 def volume(work: Work) -> None:
@@ -121,9 +117,9 @@ def confirm(work: Work) -> None:
 
 
 def remove(work: Work) -> None:
-    """Undo: the container goes, if it is the one this operation made."""
-    seen = _made(work)
-    if seen is None:
+    """Undo: the container goes, if it is the one this operation made; another's of that name stays."""
+    seen = work.site.engine.instance(work.name, with_state=False)
+    if seen is None or not _mine(work, seen):
         return
     work.site.engine.stop(work.name, timeout_s=0, force=True)
     work.site.engine.delete(work.name)
@@ -183,12 +179,14 @@ CREATE = Recipe(
 def _made(work: Work) -> Sighting | None:
     """The container if it is the one of this operation; error `exists` if it is another's."""
     seen = work.site.engine.instance(work.name, with_state=False)
-    if seen is None:
-        return None
+    if seen is not None and not _mine(work, seen):
+        raise exists(work.name)
+    return seen
+
+
+def _mine(work: Work, seen: Sighting) -> bool:
     row = work.site.inventory.read().instance(work.name)
-    if seen.config.get(KEY_OPERATION) == work.operation.id or (row is not None and row.uuid == seen.uuid != ""):
-        return seen
-    raise exists(work.site, work.name)
+    return seen.config.get(KEY_OPERATION) == work.operation.id or (row is not None and row.uuid == seen.uuid != "")
 
 
 def _present(work: Work) -> Sighting:
@@ -198,9 +196,8 @@ def _present(work: Work) -> Sighting:
     return seen
 
 
-def exists(site: Site, name: str) -> LxgpuError:
+def exists(name: str) -> LxgpuError:
     """The error that an instance of that name is there, made by somebody else."""
-    del site
     return LxgpuError(
         "exists",
         f"LXD has an instance {name} that lxgpu did not make",

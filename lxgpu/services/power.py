@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.instance import InstanceState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import ending, giving, making, observe
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
-from lxgpu.services.lending import ready_instance
+from lxgpu.services.lending import ready_instance, ready_row
 from lxgpu.services.operations import Recipe, Step, Work, carry_out
 from lxgpu.services.site import Site
 
@@ -83,9 +82,7 @@ def _run(site: Site, name: str, recipe: Recipe, *, running: bool, force: bool = 
 
     def write(tx: Tx, now: Snapshot) -> str:
         make_way(tx, now, name)
-        row = now.records.instance(name)
-        if row is None or row.state is not InstanceState.READY:
-            raise LxgpuError("not_found", f"there is no container {name} in use", fix="lxgpu ls")
+        row = ready_row(now, name)
         operation = new_operation(site, kind=recipe.kind, instance=name, args={"force": force})
         tx.put(replace(row, running=running), operation)
         tx.event(recipe.kind, name)

@@ -178,5 +178,5 @@ def _under_new_name(work: Work) -> Sighting:
     """The container under its new name; error `exists` or `missing` when LXD has another one there, or none."""
     seen = work.site.engine.instance(work.name)
     if seen is not None and seen.uuid != work.instance().uuid:
-        raise making.exists(work.site, work.name)
+        raise making.exists(work.name)
     return instances.sighting(work.site, work.name)

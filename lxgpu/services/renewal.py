@@ -12,7 +12,7 @@ from lxgpu.services import ending, instances, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.images import ensure_template, find_image, template_for
-from lxgpu.services.lending import ready_instance
+from lxgpu.services.lending import ready_instance, ready_row
 from lxgpu.services.operations import Recipe, Step, Work, carry_out
 from lxgpu.services.site import Site
 
@@ -100,9 +100,7 @@ def rebuild(site: Site, name: str, *, image: str) -> None:
 
     def write(tx: Tx, now: Snapshot) -> str:
         make_way(tx, now, name)
-        current = now.records.instance(name)
-        if current is None:
-            raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
+        current = ready_row(now, name)
         args = {"was_running": current.running, "old_image": current.image}
         operation = new_operation(site, kind="rebuild", instance=name, args=args)
         tx.put(replace(current, image=found.fingerprint, running=True), operation)

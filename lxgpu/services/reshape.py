@@ -16,7 +16,7 @@ from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.instances import sighting
-from lxgpu.services.lending import ready_instance
+from lxgpu.services.lending import ready_instance, ready_row
 from lxgpu.services.limits import check_disk, check_limits
 from lxgpu.services.operations import Recipe, Step, Wait, Work, carry_out
 from lxgpu.services.room import check_room
@@ -175,9 +175,7 @@ def resize(site: Site, name: str, wanted: Limits) -> bool:
 
     def write(tx: Tx, now: Snapshot) -> str:
         make_way(tx, now, name)
-        current = now.records.instance(name)
-        if current is None:
-            raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
+        current = ready_row(now, name)
         new = changed(current.limits, wanted)
         args = {"old": asdict(current.limits), "new": asdict(new)}
         operation = new_operation(site, kind="resize", instance=name, args=args)

@@ -101,7 +101,12 @@ def _lives(work: Work, seen: Sighting) -> bool:
     except LxgpuError as error:
         if error.code != "unavailable":
             raise
-        return False
+        now = work.site.engine.instance(work.name)
+        if now is None or now.init_pid != seen.init_pid:
+            return False
+        # Its root decides what /dev answers, and must not keep a card by that.
+        work.site.say(f"whether nodes of its cards stay inside cannot be seen, and nothing opens them: {error.brief}")
+        return True
     if left:
         _clear(work)
     return True

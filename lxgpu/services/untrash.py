@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from datetime import datetime
 
@@ -26,7 +25,6 @@ from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, instance_text
 
 _EVENTS = 100_000
-_NUMBERED = re.compile(r"-[0-9]+$")
 
 
 def out_of_trash(work: Work) -> None:
@@ -130,10 +128,8 @@ def untrash(site: Site, trash: str) -> str:
 
 
 def old_name(site: Site, trash: str) -> str:
-    """The name that a container had before it was deleted: by the history where its name in the trash is numbered."""
+    """The name that a container had before it was deleted: by the history, since names are numbered and cut there."""
     plain = trash.removeprefix(TRASH)
-    if not _NUMBERED.search(plain):
-        return plain
     deleted = (event for event in site.inventory.events(limit=_EVENTS) if event.kind == "deleted")
     return next((event.subject for event in deleted if event.detail.get("trash") == trash), plain)
 

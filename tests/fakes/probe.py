@@ -78,7 +78,8 @@ class FakeProbe:
     """`ports.HostProbe` in memory.
 
     To be changed by a test: `faults` and `utilization` by UUID, `error` of NVML itself, `unlisted` cards without a
-    process list, `hidden` doubts by init (None: of the host), `terminals` by init (True takes a message),
+    process list, `hidden` doubts by init (None: of the host), `walled` inits whose /dev lets nobody look into it,
+    `terminals` by init (True takes a message),
     `listening`, `boot`, `own_memory` of a card by UUID. `signals` and `told` remember.
     """
 
@@ -89,6 +90,7 @@ class FakeProbe:
         self.own_memory: dict[str, int] = {}
         self.unlisted: set[str] = set()
         self.hidden: dict[int | None, str] = {}
+        self.walled: set[int] = set()
         self.terminals: dict[int, list[bool]] = {}
         self.listening: set[int] = set()
         self.error: str | None = None
@@ -132,7 +134,10 @@ class FakeProbe:
 
     def nodes_inside(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
         """Which of the nodes exist inside, by device number."""
-        there = {_number(node) for node in self._inside(init).nodes}
+        inside = self._inside(init)
+        if init in self.walled:
+            raise LxgpuError("unavailable", f"the container of process {init} cannot be looked into")
+        there = {_number(node) for node in inside.nodes}
         return frozenset(node for node in nodes if _number(node) in there)
 
     def read_file(self, init: int, path: str, *, most: int) -> bytes | None:
@@ -208,7 +213,10 @@ class FakeProbe:
     def _opened(self, init: int | None, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
         if init is None:
             return frozenset(nodes)
-        there = {_number(node) for node in self._inside(init).nodes}
+        inside = self._inside(init)
+        if init in self.walled:
+            raise LxgpuError("unavailable", f"the container of process {init} cannot be looked into")
+        there = {_number(node) for node in inside.nodes}
         return frozenset(node for node in self.openable(init, nodes) if _number(node) in there)
 
     def _running(self) -> list[FakeProcess]:
