@@ -87,6 +87,7 @@ def prove(site: Site, gpus: Iterable[Gpu], *, suspects: Iterable[str] = ()) -> d
     `suspects` are the instances that had them last; whom they can hand a descriptor to is looked at as well.
     """
     cards = tuple(gpus)
+    at = site.clock.now()  # a proof is as old as its look began: what is detached meanwhile makes it void
     inits = _inits(site, tuple(suspects))
     readings = site.probe.readings()
     verdicts = {gpu.uuid: judge(site, gpu, readings, suspects=inits) for gpu in cards}
@@ -96,7 +97,7 @@ def prove(site: Site, gpus: Iterable[Gpu], *, suspects: Iterable[str] = ()) -> d
             if verdicts[gpu.uuid].state is FenceState.PROVEN:
                 slot = Slot(gpu.uuid)
                 known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
-                tx.put(replace(known, proven_at=site.clock.now(), boot_id=boot))
+                tx.put(replace(known, proven_at=at, boot_id=boot))
     return verdicts
 
 
