@@ -16,6 +16,9 @@ KEY_INVENTORY = "user.lxgpu.inventory"
 KEY_EPOCH = "user.lxgpu.epoch"
 KEY_PROMISES = "user.lxgpu.promises"
 REBUILD = "lxgpu inventory rebuild"
+FIRST_USE = "@identity"
+"""The lock of whoever looks whether this is the first use; no instance can have this name."""
+FIRST_USE_S = 30.0
 
 
 def ensure_identity(site: Site, server: Server | None = None) -> Identity:
@@ -25,6 +28,14 @@ def ensure_identity(site: Site, server: Server | None = None) -> Identity:
     another one), `superseded` (a newer epoch took over).
     """
     server = server or site.engine.server()
+    mine = site.inventory.read().identity
+    if mine is not None and mine == identity_of(server.promises):
+        return mine
+    with site.locks.hold(FIRST_USE, wait_s=FIRST_USE_S):  # several may be the first at once
+        return _settle(site, site.engine.server())
+
+
+def _settle(site: Site, server: Server) -> Identity:
     mine, theirs = site.inventory.read().identity, identity_of(server.promises)
     if mine is not None and mine == theirs:
         return mine
@@ -50,6 +61,8 @@ def ensure_identity(site: Site, server: Server | None = None) -> Identity:
             fix=REBUILD,
         )
     wanted = mine or Identity(inventory=uuid.uuid4().hex, epoch=1)
+    with site.write() as tx:
+        tx.identify(wanted)  # first here: LXD with an identity and a database without one would be a lost inventory
     declare(site, wanted, server)
     return wanted
 
