@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pwd
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lxgpu.config.keys import PublicKey, parse_keys
@@ -77,6 +78,21 @@ def _account(person: str) -> str:
     return _file(home / ".ssh" / "authorized_keys")
 
 
+@contextmanager
+def only_if_made(site: Site, person: str) -> Iterator[None]:
+    """What is done within may make a pair for the person; if it fails, and they have no key then, the pair goes too."""
+    path = private_key_path(site, person)
+    before = path.exists()
+    try:
+        yield
+    except BaseException:
+        with suppress(LxgpuError):  # an inventory that cannot be read says nothing against the pair
+            if not before and not any(key.person == person for key in site.inventory.read().keys):
+                path.unlink(missing_ok=True)
+                path.with_suffix(".pub").unlink(missing_ok=True)
+        raise
+
+
 def _made(site: Site, person: str) -> PublicKey:
     path = private_key_path(site, person)
     public = path.with_suffix(".pub")
@@ -84,7 +100,9 @@ def _made(site: Site, person: str) -> PublicKey:
         private_text, public_line = site.login.new_key(f"{person}, made by lxgpu")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         public.write_text(public_line + "\n", encoding="utf-8")
-        path.touch(mode=0o600)
-        path.write_text(private_text, encoding="utf-8")
+        fresh = path.with_suffix(".new")  # a key that was cut short would never let anybody in
+        fresh.touch(mode=0o600)
+        fresh.write_text(private_text, encoding="utf-8")
+        fresh.replace(path)
     site.say(f"{person} has no key, so one was made; hand over the private key, then delete it: {path}")
     return parse_keys(public.read_text(encoding="utf-8"))[0]

@@ -19,7 +19,7 @@ from lxgpu.services import observe, slots
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.images import ensure_template, find_image
-from lxgpu.services.keyring import keys_for
+from lxgpu.services.keyring import keys_for, only_if_made
 from lxgpu.services.limits import check_disk
 from lxgpu.services.making import CREATE
 from lxgpu.services.operations import carry_out
@@ -58,6 +58,15 @@ def create(site: Site, request: CreateRequest) -> Instance:
     snapshot, request, decision = plan(site, request)
     raise_if_refused(decision, f"create {request.name}", snapshot.policy)
     _check_pool(site, request)
+    with only_if_made(site, request.owner):
+        _make(site, snapshot, request)
+    row = site.inventory.read().instance(request.name)
+    if row is None:
+        raise LxgpuError("conflict", f"{request.name} was deleted while it was being made", fix="repeat the command")
+    return row
+
+
+def _make(site: Site, snapshot: Snapshot, request: CreateRequest) -> None:
     if not request.keys:
         request = replace(request, keys=tuple((key.fingerprint, key.text) for key in keys_for(site, request.owner)))
     ensure_template(site, find_image(site, request.image), site.profile(request.profile))
@@ -69,10 +78,6 @@ def create(site: Site, request: CreateRequest) -> Instance:
         lambda: decided(site, snapshot, lambda tx, now: _write(site, tx, now, request, ground)),
         gpus=snapshot.seen.gpus,
     )
-    row = site.inventory.read().instance(request.name)
-    if row is None:
-        raise LxgpuError("conflict", f"{request.name} was deleted while it was being made", fix="repeat the command")
-    return row
 
 
 def _write(site: Site, tx: Tx, snapshot: Snapshot, request: CreateRequest, ground: Ground) -> str:
