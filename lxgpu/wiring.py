@@ -8,6 +8,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -125,6 +126,8 @@ def write_private(target: Path, text: str) -> None:
     """Write a file that only its owner reads."""
     try:
         with os.fdopen(os.open(target, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                os.fchmod(file.fileno(), 0o600)  # one that is there keeps its mode otherwise
             file.write(text)
     except OSError as error:
         raise LxgpuError("usage", f"{target} cannot be written: {error.strerror}") from error

@@ -89,10 +89,11 @@ def export(screen: Screen, *, events: int, target: str | None) -> None:
 def import_(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
     """Replace the inventory's rows by those of an exported FILE; the epoch rises."""
     from lxgpu import wiring  # noqa: PLC0415
-    from lxgpu.services.rebuild import take_over  # noqa: PLC0415
+    from lxgpu.services.rebuild import check_own, take_over  # noqa: PLC0415
 
     text = sys.stdin.read() if source == "-" else _read(source)
     contents = wiring.parse_inventory(text, name=source)
+    check_own(wiring.engine().server(), contents.records.identity)  # refused before a row is replaced
     if dry_run:
         steps = (PlannedStep("import", row.name, why=row.state.value) for row in contents.records.instances)
         out.plan(Plan(decision=Verdict.GRANTED, steps=tuple(steps)))

@@ -22,7 +22,7 @@ from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person, S
 from lxgpu.model.operation import Identity
 from lxgpu.model.snapshot import Observation, Row
 from lxgpu.policy.drift import TEMPLATE_PREFIX, is_orphan
-from lxgpu.ports import Change, Tx
+from lxgpu.ports import Change, Server, Tx
 from lxgpu.services import instances, observe
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY, KEY_PROMISES, declare, identity_of
@@ -94,13 +94,7 @@ def take_over(site: Site) -> Identity:
     """
     server = site.engine.server()
     theirs, mine = identity_of(server.promises), site.inventory.read().identity
-    if theirs is not None and mine is not None and theirs.inventory != mine.inventory:
-        raise LxgpuError(
-            "other_inventory",
-            "this inventory was never the one of this LXD server",
-            why=f"LXD says {theirs.inventory}, the rows say {mine.inventory}",
-            fix="lxgpu inventory rebuild makes the one that LXD carries",
-        )
+    check_own(server, mine)
     known = theirs or mine or Identity(inventory=uuid.uuid4().hex, epoch=0)
     epoch = max(known.epoch, mine.epoch if mine else 0) + 1
     identity = Identity(inventory=known.inventory, epoch=epoch)
@@ -108,6 +102,18 @@ def take_over(site: Site) -> Identity:
     seen = observe.look(site)
     _stamp(site, seen, [row for row in site.inventory.read().instances if seen.sighting(row.name)], identity)
     return identity
+
+
+def check_own(server: Server, rows: Identity | None) -> None:
+    """Error `other_inventory` when rows come from the inventory of another LXD server; nothing is written."""
+    theirs = identity_of(server.promises)
+    if theirs is not None and rows is not None and theirs.inventory != rows.inventory:
+        raise LxgpuError(
+            "other_inventory",
+            "this inventory was never the one of this LXD server",
+            why=f"LXD says {theirs.inventory}, the rows say {rows.inventory}",
+            fix="lxgpu inventory rebuild makes the one that LXD carries",
+        )
 
 
 def read_back(seen: Observation, promises: Mapping[str, str], *, now: datetime) -> Found:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from fakes.site import make_site, newcomer
 
+from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Slot
+from lxgpu.model.operation import Identity
 from lxgpu.model.snapshot import Observation
 from lxgpu.services import ending, inservice, keys, observe
 from lxgpu.services.identity import KEY_PROMISES
-from lxgpu.services.rebuild import Found, read_back
+from lxgpu.services.rebuild import Found, check_own, read_back
 from lxgpu.services.site import Site
+from lxgpu.wiring import write_private
 
 
 def again(site: Site, promises: dict[str, str] | None = None) -> Found:
@@ -68,3 +71,24 @@ def test_promises_that_are_no_json_are_a_trouble(tmp_path: Path) -> None:
     found = again(site, {KEY_PROMISES: "{"})
     assert len(found.troubles) == 1
     assert [row.slot for row in found.assignments] == [Slot(site.engine.cards[0].uuid)]
+
+
+def test_rows_of_another_server_are_refused(tmp_path: Path) -> None:
+    """An inventory that was exported elsewhere is refused before a row is replaced; the own one may come back."""
+    site = make_site(tmp_path)
+    newcomer(site, "alice")
+    identity = site.inventory.read().identity
+    check_own(site.engine.server(), identity)
+    check_own(site.engine.server(), None)
+    with pytest.raises(LxgpuError) as caught:
+        check_own(site.engine.server(), Identity(inventory="another", epoch=7))
+    assert caught.value.code == "other_inventory"
+
+
+def test_an_export_is_its_owners_alone(tmp_path: Path) -> None:
+    """Also where a file of that name was there for all to read."""
+    target = tmp_path / "inventory.yaml"
+    target.write_text("old")
+    target.chmod(0o644)
+    write_private(target, "new")
+    assert (target.stat().st_mode & 0o777, target.read_text()) == (0o600, "new")
