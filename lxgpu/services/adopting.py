@@ -13,7 +13,6 @@ from lxgpu.ports import Change
 from lxgpu.services import ending, instances, making, slots
 from lxgpu.services.configure import picture
 from lxgpu.services.operations import Recipe, Step, Work
-from lxgpu.services.site import Site
 from lxgpu.services.wanted import full, home_path, home_volume
 
 SIDE_DEVICE = "lxgpu-home"
@@ -26,7 +25,7 @@ BACK_S = 600.0
 def stop(work: Work) -> None:
     """Stop it where something changes that a running container cannot take."""
     if work.flag("restart"):
-        _stop(work, by_uuid(work.site, work.name))
+        _stop(work, instances.by_uuid(work.site, work.name))
 
 
 def mark(work: Work) -> None:
@@ -82,7 +81,7 @@ def as_before(work: Work) -> None:
         _unfit(work)
     if work.flag("restart") or not work.flag("was_running"):
         _stop(work, seen)
-    instances.put(site, work.name, lambda now: _before(work, now), read=by_uuid)
+    instances.put(site, work.name, lambda now: _before(work, now), read=instances.by_uuid)
     if work.flag("was_running"):
         site.engine.start(work.name)
         _lift(work)
@@ -139,19 +138,6 @@ ADOPT = Recipe(
 )
 
 
-def by_uuid(site: Site, name: str) -> Sighting:
-    """The instance that the row means, marked or not; error `not_ours`: another one has its name."""
-    seen, row = instances.present(site, name), site.inventory.read().instance(name)
-    if row is None or seen.uuid != row.uuid:
-        raise LxgpuError(
-            "not_ours",
-            f"LXD has another instance under the name {name}",
-            why=f"its identity is {seen.uuid or 'not told'}, the inventory knows {row.uuid if row else 'none'}",
-            fix="look again, then repeat",
-        )
-    return seen
-
-
 def _write(work: Work, extra: Mapping[str, Mapping[str, str] | None]) -> None:
     wanted = picture(work.site, work.name, gpus=work.gpus())
     drop = work.operation.args.get("drop")
@@ -164,18 +150,12 @@ def _write(work: Work, extra: Mapping[str, Mapping[str, str] | None]) -> None:
         }
         return replace(change, devices={**gone, **change.devices, **extra})
 
-    instances.put(work.site, work.name, build, read=by_uuid)
+    instances.put(work.site, work.name, build, read=instances.by_uuid)
 
 
 def _stop(work: Work, seen: Sighting) -> None:
-    if seen.power is Power.STOPPED:
-        return
-    try:
-        work.site.engine.stop(work.name, timeout_s=ending.STOP_S, force=False)
-    except LxgpuError as error:
-        work.site.say(f"it does not stop by itself ({error.brief}), so it is ended")
-        instances.settle(work.site, work.name)
-        work.site.engine.stop(work.name, timeout_s=0, force=True)
+    if seen.power is not Power.STOPPED:
+        ending.end(work.site, work.name)
 
 
 def _unfit(work: Work) -> None:
@@ -183,7 +163,7 @@ def _unfit(work: Work) -> None:
     site, wanted = work.site, picture(work.site, work.name, gpus=work.gpus())
     off = Change(devices={"home": None, "ssh": None, SIDE_DEVICE: None})
     try:
-        instances.put(site, work.name, lambda _: off, read=by_uuid)
+        instances.put(site, work.name, lambda _: off, read=instances.by_uuid)
         script = site.texts.render("unadopt.sh.j2", person=wanted.person)
         ran = site.engine.run(work.name, ["sh", "-c", script], environment={}, timeout_s=BACK_S)
     except LxgpuError as error:

@@ -26,6 +26,16 @@ STOP_S = 30.0
 TRASH = "trash-"
 
 
+def end(site: Site, name: str) -> None:
+    """Stop what runs under a name of LXD's: gently, and by force when that does not help."""
+    try:
+        site.engine.stop(name, timeout_s=STOP_S, force=False)
+    except LxgpuError as error:
+        site.say(f"it does not stop by itself ({error.brief}), so it is ended")
+        instances.settle(site, name)
+        site.engine.stop(name, timeout_s=0, force=True)
+
+
 def stop(work: Work) -> None:
     """Stop: what runs inside gets time to end, then it is ended; one that comes up again is ended once more."""
     site = work.site

@@ -13,12 +13,12 @@ from lxgpu.config.profiles import Profile
 from lxgpu.errors import LxgpuError
 from lxgpu.model import devices
 from lxgpu.model.instance import Power
+from lxgpu.policy.drift import TEMPLATE_PREFIX
 from lxgpu.ports import Change, Image
 from lxgpu.services import instances
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_TEMPLATE, KEY_UUID
 
-PREFIX = "lxgpu-template-"
 READY, PREPARING = "ready", "preparing"
 PREPARE_S = 1800.0
 _HASH = 12
@@ -48,7 +48,7 @@ def template_for(site: Site, fingerprint: str, profile: Profile) -> str:
     """The name of the template of an image under a profile."""
     script = _script(site, profile)
     digest = hashlib.sha256(f"{fingerprint}\n{script}".encode()).hexdigest()
-    return f"{PREFIX}{digest[:_HASH]}"
+    return f"{TEMPLATE_PREFIX}{digest[:_HASH]}"
 
 
 def ensure_template(site: Site, image: Image, profile: Profile) -> str:

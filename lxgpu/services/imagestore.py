@@ -17,8 +17,9 @@ from lxgpu.config.profiles import Profile
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Power, Sighting
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
+from lxgpu.policy.drift import TEMPLATE_PREFIX
 from lxgpu.ports import Image
-from lxgpu.services.images import PREFIX, READY, ensure_template, template_for
+from lxgpu.services.images import READY, ensure_template, template_for
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_TEMPLATE
 
@@ -185,7 +186,7 @@ def _made_of(seen: Iterable[Sighting]) -> Counter[str]:
 
 def _is_template(one: Sighting) -> bool:
     """A template of ours, or the beginning of one; nobody else's container of such a name."""
-    return one.project == "default" and one.name.startswith(PREFIX) and KEY_TEMPLATE in one.config
+    return one.project == "default" and one.name.startswith(TEMPLATE_PREFIX) and KEY_TEMPLATE in one.config
 
 
 def _ready(one: Sighting) -> bool:

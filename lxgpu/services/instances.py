@@ -61,6 +61,22 @@ def check_ours(site: Site, seen: Sighting) -> None:
         )
 
 
+def by_uuid(site: Site, name: str) -> Sighting:
+    """The instance that the row means, by LXD's own identity alone, since our mark may be missing; without its state.
+
+    Errors: `missing`, `not_ours`: another one has its name.
+    """
+    seen, row = present(site, name, with_state=False), site.inventory.read().instance(name)
+    if row is None or seen.uuid != row.uuid:
+        raise LxgpuError(
+            "not_ours",
+            f"LXD has another instance under the name {name}",
+            why=f"its identity is {seen.uuid or 'not told'}, the inventory knows {row.uuid if row else 'none'}",
+            fix="rename that one, or lxgpu delete this one; lxgpu inventory verify compares them",
+        )
+    return seen
+
+
 def plainly(site: Site, name: str) -> Sighting:
     """One of our instances without its state: all that a write needs."""
     return sighting(site, name, with_state=False)

@@ -16,7 +16,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import giving, instances, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
-from lxgpu.services.ending import STOP_S
+from lxgpu.services.ending import end
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.lending import known_instance
 from lxgpu.services.operations import LOCK_WAIT_S, Recipe, Step, Work, carry_out
@@ -31,12 +31,7 @@ def stop(work: Work) -> None:
     seen = _under_old_name(work)
     if seen is None or seen.power is Power.STOPPED:
         return
-    try:
-        work.site.engine.stop(seen.name, timeout_s=STOP_S, force=False)
-    except LxgpuError as error:
-        work.site.say(f"it does not stop by itself ({error.brief}), so it is ended")
-        instances.settle(work.site, seen.name)
-        work.site.engine.stop(seen.name, timeout_s=0, force=True)
+    end(work.site, seen.name)
 
 
 def rename_in_lxd(work: Work) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.instance import Instance, InstanceState, Sighting
+from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
@@ -80,7 +80,7 @@ def failed(work: Work) -> None:
 def bring_back(work: Work) -> None:
     """The system of the snapshot, with all that LXD keeps beside it."""
     site = work.site
-    _by_uuid(site, work.name)
+    instances.by_uuid(site, work.name)  # a snapshot may be older than our mark
     instances.insist(lambda: site.engine.restore(work.name, work.text("snapshot")))
     work.note(restored=True)
 
@@ -92,7 +92,7 @@ def in_line(work: Work) -> None:
         work.site,
         work.name,
         lambda now: full(wanted, now, attached=wanted.usable, operation=work.operation.id),
-        read=_by_uuid,
+        read=instances.by_uuid,
     )
 
 
@@ -231,19 +231,6 @@ def _ensure_there(site: Site, name: str, snapshot: str) -> None:
             why=f"it has {', '.join(names)}" if names else "it has none",
             fix=f"lxgpu snapshot {name} --list",
         )
-
-
-def _by_uuid(site: Site, name: str) -> Sighting:
-    """The instance by LXD's own identity alone: a snapshot may be older than our mark; error `not_ours`."""
-    seen, row = instances.present(site, name, with_state=False), site.inventory.read().instance(name)
-    if row is None or seen.uuid != row.uuid:
-        raise LxgpuError(
-            "not_ours",
-            f"LXD has another instance under the name {name}",
-            why=f"its identity is {seen.uuid or 'not told'}, the inventory knows {row.uuid if row else 'none'}",
-            fix="rename that one, then lxgpu delete this one",
-        )
-    return seen
 
 
 def _plan(*steps: PlannedStep) -> Plan:

@@ -12,7 +12,6 @@ from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Change, Tx
 from lxgpu.services import instances, making, observe, power
-from lxgpu.services.adopting import by_uuid
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.ending import TRASH
 from lxgpu.services.identity import ensure_identity, mirror_promises
@@ -45,11 +44,11 @@ def into_trash(work: Work) -> None:
     """Undo: stopped, without home and port, under the name it had in the trash."""
     site, row, trash = work.site, work.instance(), work.text("trash")
     if site.engine.instance(work.name) is not None:
-        by_uuid(site, work.name)
+        instances.by_uuid(site, work.name)
         site.engine.stop(work.name, timeout_s=0, force=True)
         marks = {KEY_INSTANCE: instance_text(_in_trash(work, row)), KEY_HOLDS: "[]"}
         instances.put(
-            site, work.name, lambda _: Change(config=marks, devices={"home": None, "ssh": None}), read=by_uuid
+            site, work.name, lambda _: Change(config=marks, devices={"home": None, "ssh": None}), read=instances.by_uuid
         )
     _rename(work, work.name, trash)
 
@@ -96,7 +95,7 @@ def untrash(site: Site, trash: str) -> str:
     snapshot, ground = observe.snapshot(site), look_at_ground(site, row.owner)
     raise_if_refused(_decide(snapshot, row, name), f"adopt {trash}", snapshot.policy)
     keys = keys_for(site, row.owner)
-    seen = by_uuid(site, trash)
+    seen = instances.by_uuid(site, trash)
 
     def write(tx: Tx, now: Snapshot) -> str:
         make_way(tx, now, trash)

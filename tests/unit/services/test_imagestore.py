@@ -7,9 +7,10 @@ from fakes.faults import Fault
 from fakes.site import make_site, newcomer
 
 from lxgpu.errors import LxgpuError
+from lxgpu.policy.drift import TEMPLATE_PREFIX
 from lxgpu.ports import Change, Ran
 from lxgpu.services import imagestore
-from lxgpu.services.images import PREFIX, READY
+from lxgpu.services.images import READY
 
 
 def _file(folder, text="an image"):
@@ -19,7 +20,7 @@ def _file(folder, text="an image"):
 
 
 def _templates(site):
-    return {name for _, name in site.engine.machines if name.startswith(PREFIX)}
+    return {name for _, name in site.engine.machines if name.startswith(TEMPLATE_PREFIX)}
 
 
 def _all_profiles(site):
@@ -154,7 +155,7 @@ def test_a_template_in_another_hand_stays(tmp_path):
 def test_a_container_that_only_sounds_like_a_template_stays(tmp_path):
     """Somebody else's instance is never touched, whatever its name."""
     site = make_site(tmp_path)
-    site.engine.add_stranger(f"{PREFIX}mine", devices={})
+    site.engine.add_stranger(f"{TEMPLATE_PREFIX}mine", devices={})
     assert imagestore.waste(site, _all_profiles(site)).templates == ()
 
 
