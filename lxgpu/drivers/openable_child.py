@@ -1,4 +1,4 @@
-"""The child of `device_rule.openable`: joins cgroups, tries the nodes of its directory, answers in one line.
+"""The child of `openable.openable`: joins cgroups, tries the nodes of its directory, answers in one line.
 
 Started as a file with -I -S, so it may import nothing but what is built in. Arguments: the descriptors
 of the cgroups' process lists, and how many nodes there are; they are named 0, 1, 2, … in the working

@@ -39,7 +39,7 @@ class FileMode:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What of a host is to be looked at: `listen` is the published address, `kernel_log` where Xid lines come from."""
+    """What of a host is to be looked at: `listen` is the published address, `keys_made` the folder of private keys."""
 
     socket: str
     listen: str
