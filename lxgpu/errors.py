@@ -211,7 +211,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "no_capacity": Entry(
         Exit.NO_CAPACITY,
-        "Not enough free cards at this moment. `lxgpu reserve` waits in line and books the next free ones.",
+        "Not enough free cards at this moment. `lxgpu gpus` shows who holds them and until when.",
     ),
     "not_free": Entry(
         Exit.NO_CAPACITY,

@@ -65,3 +65,11 @@ inside 'grep MemTotal /proc/meminfo'
 run lxgpu ls
 run lxgpu gpus
 printf '\ndemo: ok\n'
+[[ $host == host ]] || cat <<EOF
+
+Go on by hand, in this shell and in each new one:
+  export PATH=$(dirname "$(command -v lxgpu)"):\$PATH
+  eval "\$(lxgpu lab env --name $lab)"
+  lxgpu ssh alice
+  lxgpu create bob --gpus 1
+EOF

@@ -14,6 +14,7 @@ import click
 import pytest
 
 from lxgpu.cli import commands
+from lxgpu.config.classfile import COLUMNS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -149,3 +150,14 @@ def test_nothing_of_this_machine_stands_in_the_files():
     here = re.compile(rf"(?<![\w./-]){re.escape(str(ROOT))}(?![\w-])")
     texts = {path: path.read_text(encoding="utf-8", errors="ignore") for path in _tracked()}
     assert not [str(path.relative_to(ROOT)) for path, text in texts.items() if here.search(text)]
+
+
+def test_the_columns_of_a_class_file_are_all_explained():
+    """Whoever writes a class.csv finds each column in the documents, and in the help of the command."""
+    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    section = text.split("## A class from a file", 1)[1].split("\n## ", 1)[0]
+    first_cells = " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
+    assert sorted(re.findall(r"`([a-z]+)`", first_cells)) == sorted(COLUMNS)
+    command = _command("create")
+    assert command is not None
+    assert not [name for name in COLUMNS if not re.search(rf"\b{name}\b", command.help or "")]

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 def ssh(screen: Screen, *, name: str, words: tuple[str, ...], tty: bool) -> None:
     """Log in to NAME as its person, with the host's ssh program; or run CMD there, as ssh does.
 
-    The container's host key is known beforehand, so ssh asks nothing, and fails should something else answer.
+    The container's host key is known beforehand, so ssh asks nothing, and fails should something else answer. It
+    logs in with the keys of who calls it, and with the one that lxgpu made while that lies here. An admin without a
+    key of the person takes `lxgpu exec`.
     """
     del screen
     way = _door(name)

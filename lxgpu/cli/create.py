@@ -39,7 +39,12 @@ if TYPE_CHECKING:
 @click.option("--for", "lease_s", type=params.DURATION, help="Lease of the cards, as 3d.")
 @click.option("--if-not-exists", "lenient", is_flag=True, help="Do nothing when the container is there.")
 @click.option("--from", "batch", type=click.Path(exists=True, dir_okay=False), help="A CSV file, one row a container.")
-@click.option("--expires", "expires_s", type=params.DURATION, help="Suspend the container after this time, as 120d.")
+@click.option(
+    "--expires",
+    "expires_s",
+    type=params.DURATION,
+    help="Until when it is meant to be needed, as 120d; noted and shown.",
+)
 @params.change
 @params.output
 def create(
@@ -56,7 +61,10 @@ def create(
     """Make NAME's container: limits, cards, account, keys; done when an SSH login worked.
 
     Cards are a lease (see --for) and displace nobody: with none free the command ends with status 7 and leaves
-    nothing. `lxgpu reserve` waits in line.
+    nothing.
+
+    The CSV file of --from begins with a line that names its columns: `name`, and any of key (a public key, not a
+    file), gpus, class, profile, image, model, owner, expires, cpu, memory, disk, processes.
     """
     del yes  # making something destroys nothing
     from lxgpu import wiring  # noqa: PLC0415

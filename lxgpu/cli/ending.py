@@ -32,7 +32,8 @@ def delete(out: Output, name: str, *, purge: bool, dry_run: bool, yes: bool) -> 
         params.confirm(f"{name} is stopped and deleted; {kept}", yes=yes, name=name)
         recover(site)
         ending.delete(site, name, purge=purge)
-        steps.done(name, "deleted")
+        again = "" if purge else "; `lxgpu ls --all` shows it in the trash, `lxgpu adopt` brings it back"
+        steps.done(name, f"deleted{again}")
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from lxgpu.cli import params
+from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column, Output
 
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from lxgpu.cli.times import Times
     from lxgpu.model.operation import Event
     from lxgpu.services.explain import ReasonView
+
+
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +75,23 @@ def _event_columns(times: Times) -> tuple[Column, ...]:
         Column("SUBJECT", "subject"),
         Column("BY", "actor"),
         Column("RULE", "rule"),
-        Column("DETAIL", lambda item: told(cast("EventView", item).detail) or None),
+        Column(
+            "DETAIL",
+            lambda item: told(cast("EventView", item).detail) or None,
+            text=lambda detail: "; ".join(in_words(detail, times)),
+        ),
     )
+
+
+def in_words(detail: Mapping[str, object], times: Times) -> list[str]:
+    """The detail for people, one `name value` each: instants in the lab's zone, fingerprints of images cut short."""
+    return [f"{name} {_short(cell(value), times)}" for name, value in detail.items()]
+
+
+def _short(text: str, times: Times) -> str:
+    if _FINGERPRINT.fullmatch(text):
+        return text[:12]
+    return times.show(datetime.fromisoformat(text)) if _INSTANT.fullmatch(text) else text
 
 
 def told(detail: Mapping[str, object]) -> dict[str, object]:

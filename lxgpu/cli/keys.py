@@ -69,7 +69,7 @@ def add(out: Output, person: str, source: str, *, dry_run: bool, yes: bool) -> N
             return
         recover(site)
         count = service.add(site, person, given)
-        steps.done(person, f"{count} of {len(given)} keys are new" if count < len(given) else f"{count} keys added")
+        steps.done(person, f"{count} of {len(given)} keys are new" if count < len(given) else f"keys added: {count}")
     _show_all(out, site, person)
 
 

@@ -210,7 +210,9 @@ class Output:
         """Write what would be done (`--dry-run`)."""
         if self.form in {"table", "wide"}:
             for reason in plan.reasons:
-                self.screen.data(f"{plan.decision.value}: {reason.text}")
+                self.screen.data(f"{_ANSWERS.get(plan.decision.value, plan.decision.value)}: {reason.text}")
+            if not plan.reasons and not plan.steps:
+                self.screen.note("nothing to do")
         self.items("plans" if self.structured else "steps", [plan] if self.structured else plan.steps, PLAN_COLUMNS)
 
     def _document(self, noun: str, rows: list[object], error: LxgpuError | None) -> None:
@@ -287,6 +289,9 @@ def yaml_text(document: Mapping[str, object]) -> str:
 
     return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=10_000).rstrip("\n")
 
+
+_ANSWERS = {"waiting": "not now"}
+"""What a decision is called for people: none of these commands waits."""
 
 PLAN_COLUMNS = (
     Column("DO", "do"),

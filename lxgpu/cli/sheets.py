@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lxgpu.cli.history import told
+from lxgpu.cli.history import in_words, told
 from lxgpu.cli.instance_columns import short_model
 from lxgpu.cli.looks import Scene, Shown
 from lxgpu.cli.plain import cell
@@ -104,12 +104,12 @@ def status_sheet(view: StatusView, times: Times) -> Sheet:
 
 def event_lines(events: Iterable[Event], times: Times) -> list[str]:
     """History, one event a line."""
-    return [f"{times.show(one.at)} {one.kind} by {one.actor}{_details(one)}" for one in events]
+    return [f"{times.show(one.at)} {one.kind} by {one.actor}{_details(one, times)}" for one in events]
 
 
-def _details(event: Event) -> str:
+def _details(event: Event, times: Times) -> str:
     parts = [f"rule {event.rule}"] if event.rule else []
-    parts += [f"{key} {cell(value)}" for key, value in told(event.detail).items()]
+    parts += in_words(told(event.detail), times)
     return f" ({'; '.join(parts)})" if parts else ""
 
 

@@ -20,7 +20,7 @@ def decide_create(snapshot: Snapshot, request: CreateRequest) -> Plan:
     reasons = [*_name_reasons(snapshot, request), *admit(snapshot, request.gpus)]
     slots = _placed(snapshot, request.gpus, reasons)
     steps = (
-        PlannedStep("create", request.name, why=f"from image {request.image}, profile {request.profile}"),
+        PlannedStep("create", request.name, why=f"from image {request.image[:12]}, profile {request.profile}"),
         *_attach_steps(request.gpus, slots),
         PlannedStep("start", request.name),
         PlannedStep("verify", request.name, why="SSH login through the published port, cards and limits"),
@@ -45,7 +45,7 @@ def decide_release(
     held = snapshot.records.held_by(instance)
     reasons = [Reason("not_held", f"{instance} does not hold {uuid}") for uuid in uuids if not _holds(held, uuid)]
     if count is not None and count > len(held):
-        reasons.append(Reason("not_held", f"{instance} holds {len(held)} GPUs, {count} cannot be given back"))
+        reasons.append(Reason("not_held", f"{instance} holds {len(held)} of the {count} GPUs that shall be given back"))
     if uuids:
         chosen = [row for row in held if row.slot.gpu in uuids]
     else:

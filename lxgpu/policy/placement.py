@@ -68,7 +68,7 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
     free = [gpu for gpu in fitting if gpu.uuid not in blocked]
     if len(free) < request.more:
         taken = sorted({blocked[gpu.uuid].text for gpu in fitting if gpu.uuid in blocked})
-        text = f"{request.more} GPUs asked for, {len(free)} of {len(fitting)} are free"
+        text = f"{request.more} GPU{'s' * (request.more != 1)} asked for, {len(free)} of {len(fitting)} are free"
         return (Reason("no_capacity", text), *(Reason("no_capacity", line) for line in taken))
     return tuple(Slot(gpu.uuid) for gpu in _nearest(snapshot, free, request.more))
 

@@ -19,9 +19,10 @@ _REMEMBERED = frozenset({Exit.NOT_ALLOWED, Exit.REFUSED, Exit.NO_CAPACITY})
 _FIXES = {
     "over_limit": "ask for less, give some back (lxgpu release), or have the policy file changed",
     "over_group_limit": "wait until the group gives some back, or have the policy file changed",
-    "no_capacity": "lxgpu gpus shows who holds them; lxgpu reserve waits in line",
+    "no_capacity": "lxgpu gpus shows who holds them until when; repeat then, or have one given back (lxgpu release)",
     "not_free": "lxgpu gpus --free lists the free ones",
-    "exists": "lxgpu show NAME; --if-not-exists leaves it as it is",
+    "exists": "lxgpu ls --all lists what there is; create --if-not-exists leaves it as it is",
+    "not_held": "lxgpu show NAME lists the cards that it holds",
     "no_such_gpu": "lxgpu gpus lists the cards",
     "no_such_model": "lxgpu gpus lists the models",
     "busy": "name the card with --gpu, or give --yes to end its processes",
@@ -34,7 +35,7 @@ def raise_if_refused(plan: Plan, what: str, policy: Policy) -> None:
         return
     gravest = min(plan.reasons, key=lambda reason: _ORDER.index(CATALOGUE[reason.code].status))
     fix = _FIXES.get(gravest.code, f"lxgpu explain {gravest.code}")
-    if CATALOGUE[gravest.code].status is Exit.REFUSED:
+    if CATALOGUE[gravest.code].status is Exit.REFUSED and gravest.code != "busy":  # that one is not the policy's
         fix = f"{fix}; contact: {policy.contact}"
     raise LxgpuError(
         gravest.code,

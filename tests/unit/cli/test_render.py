@@ -15,9 +15,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lxgpu.cli.history import in_words
 from lxgpu.cli.plain import cell, pick, plain
 from lxgpu.cli.render import Column, Output, Screen
 from lxgpu.cli.table import lines, width
+from lxgpu.cli.times import Times
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import InstanceState, Limits
@@ -188,6 +190,29 @@ def test_a_plan_is_shown_with_its_reason_and_steps(capsys):
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "lxgpu.plans/v1"
     assert set(document["items"][0]) >= {"decision", "reasons", "steps", "victims", "when"}
+
+
+def test_a_plan_that_time_may_cure_does_not_say_that_the_command_waits(capsys):
+    """No command waits for a card, so --dry-run says "not now"; for programs the word stays."""
+    plan = Plan(Verdict.WAITING, reasons=(Reason("no_capacity", "1 GPU asked for, 0 of 4 are free"),))
+    Output(Screen()).plan(plan)
+    assert capsys.readouterr().out == "not now: 1 GPU asked for, 0 of 4 are free\n"
+    Output(Screen(), form="json").plan(plan)
+    assert json.loads(capsys.readouterr().out)["items"][0]["decision"] == "waiting"
+
+
+def test_a_plan_without_a_step_says_so(capsys):
+    """Silence would leave it open whether anything was looked at."""
+    Output(Screen()).plan(Plan(Verdict.GRANTED))
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "nothing to do\n")
+
+
+def test_history_for_people_has_times_of_the_lab_and_no_whole_fingerprints():
+    """What is only for programs stays in JSON and CSV."""
+    times = Times(now=AT, zone=UTC)
+    detail = {"image": "ab" * 32, "until": "2027-05-01T18:00:00.118785+00:00", "why": ["held by alice", "by bob"]}
+    assert in_words(detail, times) == ["image abababababab", "until 18:00", "why held by alice,by bob"]
 
 
 @pytest.mark.parametrize("value", [object(), datetime(2027, 5, 1), b"bytes"])  # noqa: DTZ001 -- the missing zone is the point
