@@ -11,7 +11,11 @@ from lxgpu.cli import params
 from lxgpu.cli.render import Column, Output, Screen
 
 NAME = click.option(
-    "--name", default="lab", show_default=True, envvar="LXGPU_LAB", help="Which lab; several live side by side."
+    "--name",
+    default="lab",
+    show_default="$LXGPU_LAB, else lab",
+    envvar="LXGPU_LAB",
+    help="Which lab; several live side by side.",
 )
 
 

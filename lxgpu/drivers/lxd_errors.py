@@ -64,7 +64,10 @@ def not_sent(socket: str, error: BaseException, what: str) -> LxgpuError:
     """The server was not reached, so nothing was changed; missing, refused and denied are told apart."""
     if isinstance(error, FileNotFoundError):
         why = f"there is no socket at {socket}"
-        fix = "install or start LXD (systemctl start lxd.socket, or snap start lxd), or name its socket in the settings"
+        fix = (
+            "install or start LXD (systemctl start lxd.socket, or snap start lxd), or name its socket in the settings;"
+            ' a lab is entered by eval "$(lxgpu lab env --name LAB)"'
+        )
     elif isinstance(error, ConnectionRefusedError):
         why = f"nobody listens on {socket}; the daemon has stopped or is being restarted"
         fix = "start LXD (systemctl start lxd, or snap start lxd) and repeat the command"
