@@ -115,6 +115,31 @@ def keep_aside() -> Path:
     return target
 
 
+def is_damaged() -> bool:
+    """Whether there is an inventory's file, and it is not sound."""
+    try:
+        _database_there()
+    except LxgpuError as error:
+        if error.code != "inventory_damaged":
+            raise
+        return True
+    return False
+
+
+def put_damaged_aside() -> Path:
+    """Move a damaged inventory out of the way; gives where it is kept."""
+    from lxgpu.inventory.restoring import put_aside  # noqa: PLC0415
+
+    return put_aside(settings().state_dir / INVENTORY, now=datetime.now(UTC))
+
+
+def empty_site(say: Progress) -> Site:
+    """The site over an empty inventory: for what only looks at LXD, whatever there is of a file."""
+    from lxgpu.inventory.memory import MemoryInventory  # noqa: PLC0415
+
+    return site(say, store=MemoryInventory())
+
+
 def restore(source: Path) -> Path | None:
     """Put a backup in the inventory's place; gives where the old one is kept."""
     from lxgpu.inventory.restoring import restore_inventory  # noqa: PLC0415
@@ -297,10 +322,8 @@ def ground(say: Progress) -> Ground:
 
 def _site_to_check(say: Progress, *, read_only: bool) -> Site:
     """The site as it is; over an empty inventory where there is no file yet, which is not made by looking."""
-    from lxgpu.inventory.memory import MemoryInventory  # noqa: PLC0415
-
     if read_only and not (settings().state_dir / INVENTORY).exists():
-        return site(say, store=MemoryInventory())
+        return empty_site(say)
     return site(say, read_only=read_only)
 
 

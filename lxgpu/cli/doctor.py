@@ -32,15 +32,16 @@ COLUMNS = (
 @click.command()
 @click.option("--fix", "mend", is_flag=True, help="Mend what is safe: kernel parameters, modes, nodes, drift.")
 @click.option("--all", "everything", is_flag=True, help="List what is right too.")
-@params.dry_run
+@params.change
 @params.output
 @click.pass_context
-def doctor(ctx: click.Context, /, out: Output, *, mend: bool, everything: bool, dry_run: bool) -> None:
+def doctor(ctx: click.Context, /, out: Output, *, mend: bool, everything: bool, dry_run: bool, yes: bool) -> None:
     """Look for what is wrong with the host; status 10 when something is.
 
     Works without LXD, without root and without settings, and says what it could not look at. JSON, YAML and CSV carry
     every check.
     """
+    del yes  # what --fix mends costs nobody anything
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.services import doctor as service  # noqa: PLC0415
 

@@ -49,12 +49,15 @@ def rebuild(out: Output, *, dry_run: bool, yes: bool) -> None:
     from lxgpu.services import rebuild as service  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
-    site = wiring.site(out.screen.note)
     if dry_run:
-        found = service.preview(site)
+        found = service.preview(wiring.empty_site(out.screen.note))
         steps = (PlannedStep("restore", row.name, why=f"{row.owner}, {row.state.value}") for row in found.instances)
         out.plan(Plan(decision=Verdict.GRANTED, steps=tuple(steps)))
         return
+    if wiring.is_damaged():
+        params.confirm("the damaged inventory is put aside, and made again of what LXD carries", yes=yes)
+        out.screen.note(f"the damaged inventory is kept as {wiring.put_damaged_aside()}")
+    site = wiring.site(out.screen.note)
     if site.inventory.read().identity is not None:
         params.confirm("the present inventory is replaced by what LXD carries", yes=yes)
         out.screen.note(f"the present inventory is kept as {wiring.keep_aside()}")
@@ -121,20 +124,24 @@ def backup(screen: Screen, target: str) -> None:
 
 @inventory.command()
 @click.argument("source", type=click.Path(exists=True, dir_okay=False))
-@params.yes
-@params.pass_screen
-def restore(screen: Screen, source: str, *, yes: bool) -> None:
-    """Put a backup in the inventory's place; the epoch rises, and what LXD shows is compared."""
+@params.change
+@params.output
+def restore(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
+    """Put a backup in the inventory's place; the epoch rises."""
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.services.rebuild import take_over  # noqa: PLC0415
 
+    if dry_run:
+        step = PlannedStep("restore", source, why="in the place of the present inventory, which is kept beside it")
+        out.plan(Plan(decision=Verdict.GRANTED, steps=(step,)))
+        return
     params.confirm("the present inventory is replaced by the backup", yes=yes)
     kept = wiring.restore(Path(source))
     if kept is not None:
-        screen.note(f"the inventory there was is kept as {kept}")
-    site = wiring.site(screen.note)
+        out.screen.note(f"the inventory there was is kept as {kept}")
+    site = wiring.site(out.screen.note)
     take_over(site)
-    screen.note("restored; `lxgpu inventory verify` compares it with LXD")
+    out.screen.note("restored; `lxgpu inventory verify` compares it with LXD")
 
 
 def _read(source: str) -> str:

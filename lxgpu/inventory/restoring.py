@@ -30,22 +30,40 @@ def restore_inventory(path: Path, backup: Path, *, now: datetime, timeout_s: flo
         LxgpuError: `inventory_damaged`, `inventory_newer` (the backup), `inventory_storage`, `not_allowed`, `conflict`.
     """
     path, backup = path.resolve(), backup.resolve()
-    stamp = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     with _staged(path, backup) as staged:
         if not path.exists():
             with folder_lock(path):
                 _move_in(staged, path)
             return None
         try:
-            return _refill(path, staged, kept=path.with_name(f"{path.name}.replaced-{stamp}"), timeout_s=timeout_s)
+            return _refill(
+                path, staged, kept=path.with_name(f"{path.name}.replaced-{_stamp(now)}"), timeout_s=timeout_s
+            )
         except LxgpuError as error:
             if error.code != "inventory_damaged":
                 raise
-        kept = path.with_name(f"{path.name}.damaged-{stamp}")
+        kept = _damaged_name(path, now)
         with folder_lock(path):
             _move_aside(path, kept)
             _move_in(staged, path)
         return kept
+
+
+def put_aside(path: Path, *, now: datetime) -> Path:
+    """Moves a damaged inventory out of the way of one that is made again, and returns where it is kept."""
+    path = path.resolve()
+    kept = _damaged_name(path, now)
+    with folder_lock(path):
+        _move_aside(path, kept)
+    return kept
+
+
+def _damaged_name(path: Path, now: datetime) -> Path:
+    return path.with_name(f"{path.name}.damaged-{_stamp(now)}")
+
+
+def _stamp(now: datetime) -> str:
+    return now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 @contextmanager

@@ -16,14 +16,9 @@ from lxgpu.ports import Tx
 from lxgpu.services import giving, observe, slots, taking
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity, mirror_promises
-from lxgpu.services.operations import Recipe, Step, Work, carry_out
+from lxgpu.services.operations import Recipe, Step, carry_out
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
-
-
-def _detached(work: Work) -> None:
-    slots.detached(work.site, taking.taken(work))
-
 
 ATTACH = Recipe(
     kind="attach",

@@ -12,7 +12,7 @@ import pytest
 
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory.copies import copy_database
-from lxgpu.inventory.restoring import restore_inventory
+from lxgpu.inventory.restoring import put_aside, restore_inventory
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.operation import Identity
@@ -242,3 +242,18 @@ def test_a_bad_backup_changes_nothing(inventory, backup, spoil, gone):
     if not gone:
         assert everything(inventory) == before
         inventory.check()
+
+
+def test_a_damaged_file_makes_room_for_a_new_one(tmp_path):
+    """What cannot be read is kept, its log with it, and a fresh inventory opens in its place."""
+    path = tmp_path / "inventory.db"
+    path.write_bytes(b"no database " * 500)
+    with pytest.raises(LxgpuError) as caught:
+        open_inventory(path)
+    path.with_name("inventory.db-wal").write_bytes(b"log")
+    kept = put_aside(path, now=make.T0)
+    assert caught.value.code == "inventory_damaged"
+    assert kept.read_bytes().startswith(b"no database")
+    assert kept.with_name(f"{kept.name}-wal").read_bytes() == b"log"
+    with open_inventory(path) as fresh:
+        assert fresh.read().identity is None
