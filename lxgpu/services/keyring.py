@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pwd
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +15,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.services.site import Site
 
 COMMAND_S = 15.0
+_LONGEST = 1024**2
 MADE = "keys"
 """The folder, below the state directory, of the private keys that lxgpu made because there was none."""
 
@@ -72,10 +75,40 @@ def _command(site: Site, person: str) -> str:
 
 def _account(person: str) -> str:
     try:
-        home = Path(pwd.getpwnam(person).pw_dir)
+        entry = pwd.getpwnam(person)
     except KeyError:
         return ""
-    return _file(home / ".ssh" / "authorized_keys")
+    return own_text(Path(entry.pw_dir) / ".ssh" / "authorized_keys", uid=entry.pw_uid)
+
+
+def own_text(path: Path, *, uid: int) -> str:
+    """A file in a person's home, read by root: only a plain file of theirs, or one that everybody may read.
+
+    They may have put a link there to what is not theirs, or a pipe that nobody writes to. Empty where there is none;
+    error `not_allowed`.
+    """
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise _not_theirs(path, error.strerror or str(error)) from error
+    try:
+        found = os.fstat(place)
+        if not stat.S_ISREG(found.st_mode) or (found.st_uid != uid and not found.st_mode & stat.S_IROTH):
+            raise _not_theirs(path, "it is no plain file of theirs")
+        with open(f"/proc/self/fd/{place}", "rb") as file:  # noqa: PTH123 - a descriptor, no path
+            return file.read(_LONGEST).decode(errors="replace")
+    except OSError as error:
+        raise _not_theirs(path, error.strerror or str(error)) from error
+    finally:
+        os.close(place)
+
+
+def _not_theirs(path: Path, why: str) -> LxgpuError:
+    return LxgpuError(
+        "not_allowed", f"{path} cannot be taken for their keys", why=why, fix="give the keys: --ssh-key FILE"
+    )
 
 
 @contextmanager
