@@ -82,7 +82,7 @@ def create(
             job.rehearse(requests)
             return
         outcomes = job.run(requests, steps)
-    job.show(outcomes)
+    job.show(requests, outcomes)
 
 
 @dataclass(slots=True)
@@ -123,14 +123,15 @@ class _Job:
             ended=ended,
         )
 
-    def show(self, outcomes: list[Outcome]) -> None:
-        """What came of it: the containers on stdout, and an exit status that fits."""
+    def show(self, requests: list[CreateRequest], outcomes: list[Outcome]) -> None:
+        """What came of it: the containers that are there now on stdout, and an exit status that fits."""
         from lxgpu.cli.wishes import show_created  # noqa: PLC0415
 
         errors = [outcome.error for outcome in outcomes if outcome.error is not None]
         if len(outcomes) == 1 and errors:
             raise errors[0]
-        show_created(self.out, self.site, [outcome.request.name for outcome in outcomes if outcome.error is None])
+        failed = {outcome.request.name for outcome in outcomes if outcome.error is not None}
+        show_created(self.out, self.site, [request.name for request in requests if request.name not in failed])
         if errors:
             raise LxgpuError(
                 "partly_failed",

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from lxgpu.cli import params
 from lxgpu.cli.render import Column, Output
-from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
-    from lxgpu.config.keys import PublicKey
     from lxgpu.services.keys import KeyView
     from lxgpu.services.site import Site
 
@@ -58,10 +54,11 @@ def add(out: Output, person: str, source: str, *, dry_run: bool, yes: bool) -> N
     """
     del yes  # nobody loses anything by it
     from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli.wishes import read_keys  # noqa: PLC0415
     from lxgpu.services import keys as service  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
-    given = _read(source)
+    given = read_keys(source)
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(person))
         if dry_run:
@@ -112,19 +109,3 @@ def _show_all(out: Output, site: Site, person: str) -> None:
 
 def _show(out: Output, views: tuple[KeyView, ...], person: str) -> None:
     out.items("keys", views, COLUMNS, empty=f"{person} has no keys; lxgpu keys add {person} FILE gives one")
-
-
-def _read(source: str) -> tuple[PublicKey, ...]:
-    from lxgpu.config.keys import parse_keys  # noqa: PLC0415
-
-    name = "standard input" if source == "-" else source
-    try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise LxgpuError(
-            "usage", f"{name}: {error.strerror}", fix="give the path of a .pub file, or - for standard input"
-        ) from error
-    found = parse_keys(text, name=name)
-    if not found:
-        raise LxgpuError("bad_key", f"{name}: there is no key in it", fix="ssh-keygen -t ed25519 makes one")
-    return found

@@ -26,7 +26,7 @@ def one_wish(site: Site, name: str, options: Mapping[str, Any]) -> CreateRequest
     if count is not None and cards:
         raise LxgpuError("usage", "--gpus and --gpu say the same thing twice", fix="give one of them")
     owner = options["owner"] or name
-    given = tuple(key for source in options["key_files"] for key in _read_keys(source))
+    given = tuple(key for source in options["key_files"] for key in read_keys(source))
     return CreateRequest(
         gpus=GpuRequest(
             instance=name,
@@ -98,16 +98,13 @@ def show_created(out: Output, site: Site, names: Sequence[str]) -> None:
         out.screen.note(f"{view.name}: ssh -p {view.ssh.port} {view.ssh.user}@{view.ssh.host}")
 
 
-def _read_keys(source: str) -> tuple[PublicKey, ...]:
+def read_keys(source: str) -> tuple[PublicKey, ...]:
+    """Public keys from a file, or from standard input for `-`; errors `usage`, `bad_key`."""
+    name = "standard input" if source == "-" else source
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise LxgpuError(
-            "usage",
-            f"--ssh-key {source}: {error.strerror}",
-            fix="give the path of a .pub file, or - for standard input",
+            "usage", f"{name}: {error.strerror}", fix="give the path of a .pub file, or - for standard input"
         ) from error
-    keys = parse_keys(text)
-    if not keys:
-        raise LxgpuError("bad_key", f"--ssh-key {source}: there is no key in it", fix="ssh-keygen -t ed25519 makes one")
-    return keys
+    return parse_keys(text, name=name)

@@ -57,7 +57,7 @@ def create(site: Site, request: CreateRequest) -> Instance:
     ensure_identity(site)
     snapshot, request, decision = plan(site, request)
     raise_if_refused(decision, f"create {request.name}", snapshot.policy)
-    _check_pool(site, request)
+    _check_pool(site, limits_of(site, snapshot, request))
     with only_if_made(site, request.owner):
         _make(site, snapshot, request)
     row = site.inventory.read().instance(request.name)
@@ -202,9 +202,9 @@ def _addresses(devices: Mapping[str, Mapping[str, str]]) -> list[str]:
     return [device["ipv4.address"] for device in devices.values() if device.get("ipv4.address", "none") != "none"]
 
 
-def _check_pool(site: Site, request: CreateRequest) -> None:
+def _check_pool(site: Site, limits: Limits) -> None:
     pool = site.engine.pool(site.settings.pool)
-    check_disk(site, pool, Limits(disk_bytes=request.flags.disk_bytes or 1))
+    check_disk(site, pool, limits)
     if pool.size_bytes and pool.used_bytes is not None and pool.used_bytes / pool.size_bytes >= POOL_FULL:
         raise LxgpuError(
             "pool_full",
