@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lxgpu.cli import params
+from lxgpu.cli.rehearsal import rehearsed
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
 
@@ -92,12 +93,10 @@ class _Job:
     lenient: bool
 
     def rehearse(self, requests: list[CreateRequest]) -> None:
-        """The plan of each, on the ground as it is now; nothing is written."""
-        from lxgpu.services.provision import plan  # noqa: PLC0415
+        """The plan of each, as if those before it had been made; nothing is written."""
+        from lxgpu.services.provision import plan_all  # noqa: PLC0415
 
-        for request in requests:
-            _, _, decision = plan(self.site, request)
-            self.out.plan(decision)
+        rehearsed(self.out, *plan_all(self.site, requests))
 
     def run(self, requests: list[CreateRequest], steps: Any) -> list[Outcome]:  # noqa: ANN401 -- cli.progress.Steps
         """Make them all, and hear of each as it ends."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lxgpu.cli import params
+from lxgpu.cli.rehearsal import rehearsed
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
 
@@ -54,7 +55,7 @@ def attach(
         site = wiring.site(steps.of(name))
         if dry_run:
             _, plan, _ = lending.plan_attach(site, name, number=number, more=more, request=request)
-            out.plan(plan)
+            rehearsed(out, plan)
             return
         recover(site)
         with recording(site, name):
@@ -91,7 +92,7 @@ def release(
         site = wiring.site(steps.of(name))
         if dry_run:
             _, plan = lending.plan_release(site, name, count=count, uuids=cards, busy=yes)
-            out.plan(plan)
+            rehearsed(out, plan)
             return
         recover(site)
         lending.release(site, name, count=count, uuids=cards, busy=yes)

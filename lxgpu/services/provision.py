@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model import devices
+from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person
-from lxgpu.model.plan import Plan
+from lxgpu.model.plan import Plan, Verdict
 from lxgpu.model.request import CreateRequest
 from lxgpu.model.snapshot import Observation, Snapshot
 from lxgpu.policy import allocate
@@ -40,13 +41,44 @@ class Ground:
 
 def plan(site: Site, request: CreateRequest) -> tuple[Snapshot, CreateRequest, Plan]:
     """The decision on a request, with its image and its cards found; nothing is written."""
-    image = find_image(site, request.image)
-    request = replace(request, image=image.fingerprint)
-    site.profile(request.profile)
     snapshot = observe.snapshot(site, people=[request.owner], readings=request.gpus.more > 0)
-    uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, request.gpus.uuids)
-    request = replace(request, gpus=replace(request.gpus, uuids=uuids, more=len(uuids) or request.gpus.more))
+    request = _whole(site, snapshot, request)
     return snapshot, request, decide_create(snapshot, request)
+
+
+def _whole(site: Site, snapshot: Snapshot, request: CreateRequest) -> CreateRequest:
+    """The request with its image, its profile and the cards it names found; errors where there are none."""
+    image = find_image(site, request.image)
+    site.profile(request.profile)
+    uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, request.gpus.uuids)
+    gpus = replace(request.gpus, uuids=uuids, more=len(uuids) or request.gpus.more)
+    return replace(request, image=image.fingerprint, gpus=gpus)
+
+
+def plan_all(site: Site, requests: Sequence[CreateRequest]) -> list[Plan]:
+    """The decisions on several requests, each as if those before it had been carried out; nothing is written."""
+    wants_cards = any(request.gpus.more for request in requests)
+    snapshot = observe.snapshot(site, people=[request.owner for request in requests], readings=wants_cards)
+    plans = []
+    for request in requests:
+        whole = _whole(site, snapshot, request)
+        decision = decide_create(snapshot, whole)
+        plans.append(decision)
+        if decision.decision is Verdict.GRANTED:
+            snapshot = _as_if(snapshot, whole, decision)
+    return plans
+
+
+def _as_if(snapshot: Snapshot, request: CreateRequest, decision: Plan) -> Snapshot:
+    """The snapshot with a granted request's container and cards in it."""
+    records, now = snapshot.records, snapshot.now
+    row = Instance(request.name, request.owner, snapshot.seen.host, InstanceState.CREATING, now)
+    held = tuple(
+        Assignment(f"{request.name}/{slot}", slot, request.name, AssignmentState.ATTACHING, now)
+        for slot in decision.slots
+    )
+    records = replace(records, instances=(*records.instances, row), assignments=(*records.assignments, *held))
+    return replace(snapshot, records=records)
 
 
 def create(site: Site, request: CreateRequest) -> Instance:

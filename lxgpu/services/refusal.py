@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lxgpu.errors import CATALOGUE, Exit, LxgpuError
-from lxgpu.model.plan import Plan, Verdict
+from lxgpu.model.plan import Plan, Reason, Verdict
 from lxgpu.model.quota import Policy
 from lxgpu.services.site import Site
 
@@ -31,9 +31,9 @@ _FIXES = {
 
 def raise_if_refused(plan: Plan, what: str, policy: Policy) -> None:
     """Do nothing for a granted plan; else raise its gravest reason, with all of them in `why`."""
-    if plan.decision in {Verdict.GRANTED, Verdict.AFTER_PREEMPTION}:
+    gravest = _gravest(plan)
+    if gravest is None:
         return
-    gravest = min(plan.reasons, key=lambda reason: _ORDER.index(CATALOGUE[reason.code].status))
     fix = _FIXES.get(gravest.code, f"lxgpu explain {gravest.code}")
     if CATALOGUE[gravest.code].status is Exit.REFUSED and gravest.code != "busy":  # that one is not the policy's
         fix = f"{fix}; contact: {policy.contact}"
@@ -44,6 +44,18 @@ def raise_if_refused(plan: Plan, what: str, policy: Policy) -> None:
         fix=fix,
         details={"reasons": [{"code": reason.code, "text": reason.text} for reason in plan.reasons]},
     )
+
+
+def status_of(plan: Plan) -> Exit:
+    """The exit status that carrying the plan out would end with now."""
+    gravest = _gravest(plan)
+    return Exit.OK if gravest is None else CATALOGUE[gravest.code].status
+
+
+def _gravest(plan: Plan) -> Reason | None:
+    if plan.decision in {Verdict.GRANTED, Verdict.AFTER_PREEMPTION}:
+        return None
+    return min(plan.reasons, key=lambda reason: _ORDER.index(CATALOGUE[reason.code].status))
 
 
 @contextmanager

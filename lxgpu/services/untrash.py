@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime
 
+from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.errors import LxgpuError
 from lxgpu.model import devices
 from lxgpu.model.instance import Instance, InstanceState, Key, Sighting
@@ -21,7 +23,7 @@ from lxgpu.services.operations import LOCK_WAIT_S, Recipe, Step, Work, carry_out
 from lxgpu.services.provision import Ground, free_address, look_at_ground, taken_addresses
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
-from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, instance_text
+from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, KEY_PERSON, instance_text
 
 _EVENTS = 100_000
 
@@ -82,6 +84,11 @@ UNTRASH = Recipe(
 )
 
 
+def _carried_keys(seen: Sighting) -> tuple[PublicKey, ...]:
+    """The keys its person had when it was deleted, as it still carries them."""
+    return parse_keys("\n".join(json.loads(seen.config.get(KEY_PERSON, "{}")).get("keys", ())))
+
+
 def plan_untrash(site: Site, trash: str) -> Plan:
     """What bringing a container back would do, or what stands against it; nothing is written."""
     row, name = known_instance(site, trash), old_name(site, trash)
@@ -94,8 +101,8 @@ def untrash(site: Site, trash: str) -> str:
     row, name = known_instance(site, trash), old_name(site, trash)
     snapshot, ground = observe.snapshot(site), look_at_ground(site, row.owner)
     raise_if_refused(_decide(snapshot, row, name), f"adopt {trash}", snapshot.policy)
-    keys = keys_for(site, row.owner)
     seen = instances.by_uuid(site, trash)
+    keys = _carried_keys(seen) or keys_for(site, row.owner)
 
     def write(tx: Tx, now: Snapshot) -> str:
         make_way(tx, now, trash)
