@@ -115,12 +115,18 @@ class _Job:
             else:
                 steps.failed(outcome.request.name, outcome.error.brief)
 
-        return create_many(
+        outcomes = create_many(
             lambda request: replace(self.site, say=steps.of(request.name)),
             wanted,
             workers=self.site.settings.workers,
             ended=ended,
         )
+        return [outcome for outcome in outcomes if not self._was_there(outcome)]
+
+    def _was_there(self, outcome: Outcome) -> bool:
+        """Whether another command made it meanwhile, which --if-not-exists takes for done."""
+        exists = outcome.error is not None and outcome.error.code == "exists"
+        return self.lenient and exists and self.site.inventory.read().instance(outcome.request.name) is not None
 
     def show(self, requests: list[CreateRequest], outcomes: list[Outcome]) -> None:
         """What came of it: the containers that are there now on stdout, and an exit status that fits."""

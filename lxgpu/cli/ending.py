@@ -38,7 +38,7 @@ def delete(out: Output, name: str, *, purge: bool, dry_run: bool, yes: bool) -> 
 
 @click.command()
 @click.argument("name", type=params.INSTANCE)
-@click.option("--reason", required=True, help="Why; the person is told.")
+@click.option("--reason", default="closed by the admin", show_default=True, help="Why; ls and show say it.")
 @params.change
 @params.output
 def suspend(out: Output, name: str, *, reason: str, dry_run: bool, yes: bool) -> None:

@@ -27,7 +27,7 @@ def show(out: Output, card: str) -> None:
 
 @gpu.command()
 @CARD
-@click.option("--reason", required=True, help="Why; everybody who looks at the card reads it.")
+@click.option("--reason", default="out of service", show_default=True, help="Why; who looks at the card reads it.")
 @params.change
 @params.output
 def close(out: Output, card: str, *, reason: str, dry_run: bool, yes: bool) -> None:

@@ -64,11 +64,11 @@ def snapshot(
 
 @click.command()
 @click.argument("name", type=params.INSTANCE)
-@click.argument("snapshot", metavar="SNAP")
+@click.argument("snapshot", metavar="[SNAP]", required=False)
 @params.change
 @params.output
-def restore(out: Output, name: str, snapshot: str, *, dry_run: bool, yes: bool) -> None:
-    """Bring NAME's system back to SNAP: what was done outside the home since then is lost.
+def restore(out: Output, name: str, snapshot: str | None, *, dry_run: bool, yes: bool) -> None:
+    """Bring NAME's system back to SNAP, or to the newest snapshot: what was done outside the home since then is lost.
 
     Home, keys, cards, port, address and limits stay as they are now. Done when an SSH login worked.
     """
@@ -79,6 +79,7 @@ def restore(out: Output, name: str, snapshot: str, *, dry_run: bool, yes: bool) 
 
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))
+        snapshot = snapshot or snapshots.newest(site, name)
         plan = snapshots.plan_restore(site, name, snapshot)
         if dry_run:
             out.plan(plan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement
 from lxgpu.model.request import GpuRequest
@@ -58,8 +58,13 @@ def cards_of(snapshot: Snapshot, person: str, *, class_name: str = "") -> int:
     return sum(
         row.instance in mine and (not class_name or row.class_name == class_name)
         for row in snapshot.records.assignments
-        if row.live or row.state is AssignmentState.PLANNED
+        if _counts(row)
     )
+
+
+def _counts(row: Assignment) -> bool:
+    """Whether a slot is had or promised; one in quarantine is nobody's, though it bears its last holder's name."""
+    return (row.live and row.state is not AssignmentState.QUARANTINED) or row.state is AssignmentState.PLANNED
 
 
 def _group_reasons(snapshot: Snapshot, request: GpuRequest, entitled: Entitlement) -> list[Reason]:
@@ -72,7 +77,7 @@ def _group_reasons(snapshot: Snapshot, request: GpuRequest, entitled: Entitlemen
         held = sum(
             name in snapshot.policy.groups_of(owner, snapshot.unix_groups.get(owner, frozenset()))
             for row in snapshot.records.assignments
-            if row.live and (owner := owners.get(row.instance)) is not None
+            if _counts(row) and (owner := owners.get(row.instance)) is not None
         )
         if held + request.more > total.limit:
             text = f"group {name} may hold {total.limit} GPUs together, holds {held}, {request.more} more are asked for"

@@ -13,8 +13,11 @@ REFUSALS_S = 15.0
 AGAIN_S = 0.1
 
 
-def give_account(site: Site, wanted: Picture, *, check_key: str = "") -> None:
-    """Make account, keys and banner right in a running container; `check_key` is one more key, for one login."""
+def give_account(site: Site, wanted: Picture, *, check_key: str = "", fresh: bool = False) -> None:
+    """Make account, keys and banner right in a running container; `check_key` is one more key, for one login.
+
+    In a `fresh` system, just made from an image, an account of the image that has the person's number is removed.
+    """
     name = wanted.instance.name
     models = [gpu.model for gpu in wanted.gpus if gpu.uuid in {slot.gpu for slot in wanted.usable}]
     policy = site.policy()
@@ -25,6 +28,7 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "") -> None:
         home=home_path(wanted.person.name),
         keys=wanted.keys,
         check_key=check_key,
+        fresh=fresh,
         zone=policy.timezone,
         environment=dict(wanted.profile.environment),
         banner=banner,

@@ -170,7 +170,8 @@ def _counted(snapshot: Snapshot, request: GpuRequest, *, number: int, more: bool
     """The request with the number of cards that are missing."""
     if request.uuids:
         return replace(request, more=len(request.uuids))
-    held = len(snapshot.records.held_by(request.instance))
+    rows = snapshot.records.held_by(request.instance)
+    held = sum(row.state is not AssignmentState.QUARANTINED for row in rows)
     return replace(request, more=number if more else max(0, number - held))
 
 

@@ -83,7 +83,7 @@ def account(work: Work) -> None:
     """Account, keys, banner; then a login as the person through the published port."""
     wanted = picture(work.site, work.name, gpus=work.gpus())
     private, public = work.site.login.new_key("lxgpu check")
-    give_account(work.site, wanted, check_key=public)
+    give_account(work.site, wanted, check_key=public, fresh=work.operation.kind in {"create", "rebuild"})
     login_works(work.site, wanted, private)
 
 

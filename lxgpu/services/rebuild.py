@@ -31,6 +31,9 @@ from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, KEY_PERSON
 
 _UNREADABLE = (ValueError, KeyError, TypeError, LxgpuError)
 
+RESERVED = "lxgpu-"
+"""No person's container has a name that begins so."""
+
 
 @dataclass(slots=True)
 class Found:
@@ -128,6 +131,9 @@ def read_back(seen: Observation, promises: Mapping[str, str], *, now: datetime) 
             continue
         if is_orphan(sighting):
             text = "begun by a create that never ended; nobody ever had it, so it may be deleted in LXD"
+            found.troubles.append(f"{sighting.name}: {text}")
+        elif sighting.name.startswith(RESERVED):
+            text = "left by a rebuild that was cut off; it may hold somebody's system: look, then rename or delete it"
             found.troubles.append(f"{sighting.name}: {text}")
         elif sighting.ours:
             try:

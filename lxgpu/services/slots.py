@@ -58,9 +58,13 @@ def detached(site: Site, slots: Iterable[Slot]) -> None:
 
 
 def close(site: Site, instance: str, slots: Iterable[Slot], *, outcome: str, rule: str = "") -> None:
-    """End the releasing assignments of an instance whose cards are proven free."""
+    """End the releasing assignments of an instance whose cards are proven free; a quarantine ends with them."""
     wanted, now = set(slots), site.clock.now()
     with site.write() as tx:
+        for record in tx.records.slots:
+            if record.slot in wanted and record.quarantine:
+                tx.put(replace(record, quarantine="", quarantined_at=None))
+                tx.event("cleared", instance, rule="fence", detail={"gpu": record.slot.gpu, "was": record.quarantine})
         for row in tx.records.held_by(instance):
             if row.slot in wanted and row.state is AssignmentState.RELEASING:
                 tx.put(replace(row, state=AssignmentState.CLOSED, closed_at=now, outcome=outcome))

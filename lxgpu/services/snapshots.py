@@ -166,6 +166,15 @@ def plan_delete(site: Site, name: str, snapshot: str) -> Plan:
     return _plan(PlannedStep("delete_snapshot", name, why=snapshot))
 
 
+def newest(site: Site, name: str) -> str:
+    """The newest snapshot of a container; error `not_found` when it has none."""
+    ready_instance(site, name)
+    taken = site.engine.snapshots(name)
+    if not taken:
+        raise LxgpuError("not_found", f"{name} has no snapshot", fix=f"lxgpu snapshot {name} takes one")
+    return taken[-1][0]
+
+
 def plan_restore(site: Site, name: str, snapshot: str) -> Plan:
     """What restoring would do; nothing is written. Error `not_found`."""
     row = ready_instance(site, name)

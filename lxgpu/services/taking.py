@@ -17,6 +17,7 @@ from lxgpu.ports import Holders, Process
 from lxgpu.services import fence, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.fence import FenceState
+from lxgpu.services.identity import mirror_promises
 from lxgpu.services.operations import Step, Wait, Work
 from lxgpu.services.wanted import Picture
 
@@ -166,7 +167,10 @@ def prove(work: Work) -> Wait | None:
     cards = slots.gpus_of(work.gpus(), rest)
     verdicts = fence.prove(site, cards, suspects=[work.name])
     free = [slot for slot in rest if slot.gpu in verdicts and verdicts[slot.gpu].state is FenceState.PROVEN]
+    stuck = any(record.quarantine and record.slot in free for record in site.inventory.read().slots)
     slots.close(site, work.name, free, outcome=work.text("outcome") or "released", rule=work.text("rule"))
+    if stuck:
+        mirror_promises(site)
     rest = [slot for slot in rest if slot not in free]
     if not rest:
         return None

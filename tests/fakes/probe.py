@@ -112,6 +112,12 @@ class FakeProbe:
         self.processes.append(FakeProcess(process, init, self._opened(init, nodes), **how))
         return process
 
+    def end(self, process: Process) -> None:
+        """The process ends by itself, also a stuck one."""
+        found = self._find(process)
+        if found is not None:
+            found.ends_at = self._clock.monotonic()
+
     def alive(self, process: Process) -> bool:
         """Whether exactly this process still runs."""
         return self._find(process) is not None
