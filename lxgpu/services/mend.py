@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from lxgpu.errors import LxgpuError
 from lxgpu.model.snapshot import Observation, Snapshot
 from lxgpu.policy.drift import extra_cards
 from lxgpu.ports import Tx
@@ -49,16 +52,24 @@ MEND = Recipe(
 def mend(site: Site, seen: Observation) -> tuple[str, ...]:
     """Take off the cards that our instances show and do not hold; gives the instances' names.
 
-    Whoever restored a snapshot or edited devices by hand is told in the history.
+    Whoever restored a snapshot or edited devices by hand is told in the history. One that another command is at work
+    on is left to that, and one that cannot be mended is said: neither stops the command that came by.
     """
     extra = extra_cards(site.inventory.read(), seen)
     for name in extra:
-        _mend_one(site, name, seen)
+        with site.locks.hold(name, wait_s=0) as free:
+            pass
+        if not free:
+            continue
+        try:
+            carry_out(site, MEND, name, partial(_begin, site, name), gpus=seen.gpus)
+        except LxgpuError as error:
+            site.say(f"cards that {name} shows and does not hold: {error.brief}")
     return tuple(extra)
 
 
-def _mend_one(site: Site, name: str, seen: Observation) -> None:
-    snapshot = observe.of(site, seen, site.inventory.read())
+def _begin(site: Site, name: str) -> str | None:
+    """Look once more, now that nobody else is at work on it: a release may have been under way."""
 
     def write(tx: Tx, now: Snapshot) -> str | None:
         extra = extra_cards(now.records, now.seen).get(name, ())
@@ -72,4 +83,4 @@ def _mend_one(site: Site, name: str, seen: Observation) -> None:
         tx.event("mended", name, rule="drift", detail={"slots": texts})
         return operation.id
 
-    carry_out(site, MEND, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)
+    return decided(site, observe.snapshot(site), write)
