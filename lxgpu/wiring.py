@@ -183,9 +183,12 @@ def texts() -> Texts:
 def remember_for_ls() -> None:
     """Leave behind what `lxgpu ls` needs to go the short way next time; see `lxgpu.quick`."""
     from lxgpu import quick  # noqa: PLC0415
+    from lxgpu.config.settings import FLAGS  # noqa: PLC0415
     from lxgpu.drivers.lxd_socket import find_socket  # noqa: PLC0415
     from lxgpu.inventory.migrations import known  # noqa: PLC0415
 
+    if FLAGS:  # the settings of this one run are not those of the next
+        return
     chosen, host = _written_settings(), _written_settings().hosts[0]
     if not (chosen.state_dir / INVENTORY).exists():
         return

@@ -1,7 +1,7 @@
 """Where LXD and the inventory say different things. Pure: findings, each with its remedy; nothing is judged twice.
 
-Codes: `foreign_card`, `double_card`, `extra_card`, `missing_card`, `missing_instance`, `replaced_instance`, `copy`,
-`orphan`, `lost_gpu`, `moved_gpu`, `half_done`.
+Codes: `foreign_card`, `double_card`, `extra_card`, `missing_card`, `missing_instance`, `replaced_instance`, `unmarked`,
+`copy`, `orphan`, `lost_gpu`, `moved_gpu`, `half_done`.
 """
 
 from __future__ import annotations
@@ -79,14 +79,18 @@ def _cards(records: Records, seen: Observation, held: tuple[Holding, ...]) -> It
 
 
 def _instances(records: Records, seen: Observation) -> Iterator[Finding]:
-    known = {row.name: row for row in records.instances}
+    # In the midst of a rename LXD has one of two names; both are accounted for, and `half_done` tells of it.
+    known = {name for row in records.instances for name in (row.name, row.engine_name)}
     for row in records.instances:
-        sighting = seen.sighting(row.name)
+        sighting = seen.sighting(row.name) or (seen.sighting(row.engine_name) if row.engine_name else None)
         if row.state is InstanceState.CREATING:
             continue
         if sighting is None:
             text = "LXD does not have it any more"
             yield Finding("missing_instance", row.name, text, f"lxgpu delete {row.name}; its home volume may be there")
+        elif not sighting.ours and row.uuid and sighting.uuid == row.uuid:
+            text = "its mark in LXD is gone; it is the same container"
+            yield Finding("unmarked", row.name, text, f"lxgpu restart {row.name} writes the mark again")
         elif not sighting.ours or (row.uuid and sighting.uuid != row.uuid):
             text = "LXD has another instance under this name"
             yield Finding("replaced_instance", row.name, text, "rename that one, then lxgpu delete this one")

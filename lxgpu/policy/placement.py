@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from lxgpu.model.assignment import AssignmentState
-from lxgpu.model.gpu import Gpu, Reading, Slot
+from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.plan import Reason
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Observation, Records, Snapshot
@@ -37,7 +38,7 @@ def _foreign(records: Records, seen: Observation) -> dict[str, Reason]:
 
 def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
     """What NVML, a fence or an admin says against a card; the admin's word comes last and counts."""
-    sick = ((row.uuid, Reason("sick", f"NVML says {row.fault}")) for row in _sick(seen))
+    sick = ((uuid, Reason("sick", f"NVML says {fault}")) for uuid, fault in _sick(seen))
     stuck = ((row.slot.gpu, Reason("quarantined", row.quarantine)) for row in records.slots if row.quarantine)
     closed = (
         (row.uuid, Reason("closed", f"closed by {row.closed_by}: {row.closed}")) for row in records.cards if row.closed
@@ -45,8 +46,19 @@ def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
     return {**dict(sick), **dict(stuck), **dict(closed)}
 
 
-def _sick(seen: Observation) -> tuple[Reading, ...]:
-    return tuple(row for row in (seen.readings.items if seen.readings else ()) if row.fault)
+def _sick(seen: Observation) -> Iterator[tuple[str, str]]:
+    """Cards that NVML cannot read, and why.
+
+    A lost card may not even tell who it is: then each card that LXD shows and no sample names may be that one.
+    """
+    if seen.readings is None or seen.readings.error:
+        return
+    faults = {row.uuid: row.fault for row in seen.readings.items}
+    nameless = next((row.fault for row in seen.readings.items if not row.uuid and row.fault), None)
+    for gpu in seen.gpus:
+        fault = faults.get(gpu.uuid, nameless)
+        if fault:
+            yield gpu.uuid, fault
 
 
 def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[Reason, ...]:

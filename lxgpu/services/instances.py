@@ -42,8 +42,11 @@ def present(site: Site, name: str, *, with_state: bool = True) -> Sighting:
 
 
 def check_ours(site: Site, seen: Sighting) -> None:
-    """Refuse an instance that is not lxgpu's, and one that a newer inventory has taken over."""
-    if not seen.ours:
+    """Refuse an instance that is not lxgpu's, and one that a newer inventory has taken over.
+
+    One that only lost its mark is the same container by LXD's own identity; the next write marks it again.
+    """
+    if not seen.ours and not _meant(site, seen):
         raise LxgpuError(
             "not_ours",
             f"{seen.name} is not an instance of lxgpu",
@@ -59,6 +62,11 @@ def check_ours(site: Site, seen: Sighting) -> None:
             why=f"it carries epoch {theirs}, this database has {identity.epoch}",
             fix="lxgpu inventory rebuild",
         )
+
+
+def _meant(site: Site, seen: Sighting) -> bool:
+    row = site.inventory.read().instance(seen.name)
+    return row is not None and bool(row.uuid) and row.uuid == seen.uuid
 
 
 def by_uuid(site: Site, name: str) -> Sighting:

@@ -18,7 +18,8 @@ from lxgpu.policy.placement import obstacles, place
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 BOOT = "boot"
-TAKEN = ("held", "promised", "closed", "quarantined", "sick")
+TAKEN = ("held", "promised", "closed", "quarantined", "sick", "silent")
+# A card that is silent is lost as well, and NVML cannot even tell its UUID any more.
 MODELS = ("NVIDIA A100", "NVIDIA T4")
 
 
@@ -49,7 +50,8 @@ def world(cards: list[tuple[str, int, str, bool]], *, order: list[int] | None = 
             rows["cards"].append(Card(gpu.uuid, "h", gpu.pci, gpu.model, None, NOW, closed="fan", closed_by="root"))
         elif against == "quarantined":
             record = replace(record, quarantine="held by nobody knows whom")
-        readings.append(Reading(gpu.uuid, NOW, fault="lost" if against == "sick" else None))
+        fault = "lost" if against in {"sick", "silent"} else None
+        readings.append(Reading("" if against == "silent" else gpu.uuid, NOW, fault=fault))
         rows["slots"].append(record)
     shuffled = [gpus[index] for index in order] if order else gpus
     seen = Observation("h", BOOT, NOW, gpus=tuple(shuffled), readings=Readings(items=tuple(readings)))

@@ -296,6 +296,11 @@ def test_the_command_goes_the_short_way(environ, tmp_path):
             assert "click" in long[2]
             assert (0, text) == long[:2]
         assert first[1] == run("ls", "--json")[1]
+        (tmp_path / "other.yaml").write_text(
+            f"hosts: [{{name: gpu1, socket: {where}}}]\nnetwork: {{listen: 10.9.9.9}}\n"
+        )
+        assert "10.9.9.9" in run("--config", str(tmp_path / "other.yaml"), "ls", "-o", "json")[1]
+        assert first[1] == run("ls", "--json")[1], "the settings of one run are not those of the next"
 
 
 def test_the_folder_is_not_made_by_looking(tmp_path):
