@@ -80,4 +80,6 @@ def cell(value: object, *, unknown: str = "-") -> str:
         case dict():
             return ",".join(f"{key}={cell(item, unknown=unknown)}" for key, item in simple.items())
         case _:
-            return " ".join(str(simple).split())
+            from lxgpu.cli.render import tame  # noqa: PLC0415 -- it imports this module
+
+            return tame(" ".join(str(simple).split()))

@@ -68,6 +68,15 @@ class Column:
         return name.replace(".", "_").replace(" ", "_")
 
 
+def tame(text: str) -> str:
+    """The text without what could command a terminal: a container's root has a say in some of what is told."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char in "\n\t" or char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
 def _write(text: str, stream: TextIO) -> None:
     print(text, file=stream, flush=True)
 
@@ -109,7 +118,7 @@ class Screen:
     def note(self, text: str) -> None:
         """Say something useful on stderr, unless --quiet."""
         if not self.quiet:
-            _write(text, sys.stderr)
+            _write(tame(text), sys.stderr)
 
     def warn(self, text: str) -> None:
         """Say something that must be seen."""
@@ -117,6 +126,7 @@ class Screen:
 
     def alarm(self, text: str, *, word: str) -> None:
         """Write to stderr whatever the settings, with the leading word in bold red on a terminal."""
+        text = tame(text)
         if self.colored(sys.stderr) and text.startswith(word):
             text = f"\033[1;31m{word}\033[0m{text[len(word) :]}"
         _write(text, sys.stderr)

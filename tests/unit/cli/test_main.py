@@ -223,6 +223,15 @@ def test_output_to_nobody_ends_quietly():
     os.close(write)
 
 
+def test_what_a_container_wrote_commands_no_terminal():
+    """Escape sequences in an error's reasons are shown, not sent; lines and letters of every language stay."""
+    raised = r"from lxgpu.errors import LxgpuError; raise LxgpuError('engine', 'ü 日', why='\x1b]0;x\x07\x9b31m\rz\b.')"
+    done = _boundary(raised)
+    assert "ü 日" in done.stderr
+    assert r"\x1b]0;x\x07\x9b31m" in done.stderr
+    assert not set("\x1b\x07\x9b\r\b") & set(done.stderr)
+
+
 def test_a_thread_in_the_background_does_not_take_part_in_the_end():
     """With a daemon thread at work Python's own end is left out: it could abort the process in place of the status."""
     program = (
