@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 @click.option("--host", default="", help="Which host; this one, or `any`.")
 @click.option("--ssh-key", "key_files", multiple=True, metavar="FILE|-", help="Public keys; repeatable; - is stdin.")
 @click.option("--cpu", type=click.IntRange(min=1), help="Cores; the policy's number unless said.")
-@click.option("--memory", "memory_bytes", type=params.SIZE, help="Memory, as 64GiB.")
-@click.option("--disk", "disk_bytes", type=params.SIZE, help="Disk, for the system and for the home each.")
+@click.option("--memory", "memory_bytes", type=params.MEMORY, help="Memory, as 64GiB.")
+@click.option("--disk", "disk_bytes", type=params.DISK, help="Disk, for the system and for the home each.")
 @click.option("--processes", type=click.IntRange(min=64), help="Most processes at a time.")
 @click.option("--for", "lease_s", type=params.DURATION, help="Lease of the cards, as 3d.")
 @click.option("--if-not-exists", "lenient", is_flag=True, help="Do nothing when the container is there.")
@@ -70,9 +70,12 @@ def create(
     del yes  # making something destroys nothing
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli.wishes import one_wish, wishes_from  # noqa: PLC0415
+    from lxgpu.model.names import check_person  # noqa: PLC0415
 
     if (name is None) == (batch is None):
         raise LxgpuError("usage", "give a NAME, or --from FILE", fix="lxgpu create --help")
+    if name is not None:
+        check_person(options["owner"] or name)
     wiring.warm()
     _check_host(host, [entry.name for entry in wiring.settings().hosts])
     with out.screen.steps(total=1 if name else None) as steps:

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from lxgpu.cli.render import FORMATS, Output, Screen
 from lxgpu.errors import LxgpuError
 
+LEAST_MEMORY, LEAST_DISK = 64 * 1024**2, 64 * 1024**2
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -76,6 +77,14 @@ def _size(text: str) -> int:
     return parse_size(text)
 
 
+def _at_least(text: str, least: int, what: str) -> int:
+    size = _size(text)
+    if size < least:
+        fix = f"give {least // 1024**2}MiB or more"
+        raise LxgpuError("usage", f"{what} of {text} is too little to start", why="systemd needs more", fix=fix)
+    return size
+
+
 def _when(text: str) -> When:
     from datetime import UTC  # noqa: PLC0415
 
@@ -126,6 +135,10 @@ class InstanceName(Checked):
 DURATION = Checked("duration", _duration)
 """`4h` → seconds."""
 SIZE = Checked("size", _size)
+MEMORY = Checked("size", lambda text: _at_least(text, LEAST_MEMORY, "a container's memory"))
+"""Memory of a container."""
+DISK = Checked("size", lambda text: _at_least(text, LEAST_DISK, "a container's disk"))
+"""Disk of a container."""
 """`64GiB` → bytes."""
 INSTANT = Checked("time", _when)
 """`tomorrow 09:00` → `When`."""

@@ -40,8 +40,8 @@ def rebuild(out: Output, name: str, *, image: str, dry_run: bool, yes: bool) -> 
 @click.command()
 @click.argument("name", type=params.INSTANCE)
 @click.option("--cpu", type=click.IntRange(min=1), help="Cores.")
-@click.option("--memory", "memory_bytes", type=params.SIZE, help="Memory, as 64GiB; /dev/shm follows.")
-@click.option("--disk", "disk_bytes", type=params.SIZE, help="Disk, for the system and for the home each.")
+@click.option("--memory", "memory_bytes", type=params.MEMORY, help="Memory, as 64GiB; /dev/shm follows.")
+@click.option("--disk", "disk_bytes", type=params.DISK, help="Disk, for the system and for the home each.")
 @click.option("--processes", type=click.IntRange(min=64), help="Most processes at a time.")
 @params.change
 @params.output

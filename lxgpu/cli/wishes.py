@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lxgpu.cli.render import Output
 from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.errors import LxgpuError
+from lxgpu.model.names import check_person
 from lxgpu.model.quota import Terms
 from lxgpu.model.request import CreateRequest, GpuRequest
 from lxgpu.services.site import Site
@@ -25,7 +26,7 @@ def one_wish(site: Site, name: str, options: Mapping[str, Any]) -> CreateRequest
     count, cards = options["count"], tuple(options["cards"])
     if count is not None and cards:
         raise LxgpuError("usage", "--gpus and --gpu say the same thing twice", fix="give one of them")
-    owner = options["owner"] or name
+    owner = check_person(options["owner"] or name)
     given = tuple(key for source in options["key_files"] for key in read_keys(source))
     return CreateRequest(
         gpus=GpuRequest(

@@ -38,7 +38,7 @@ def _foreign(records: Records, seen: Observation) -> dict[str, Reason]:
 
 def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
     """What NVML, a fence or an admin says against a card; the admin's word comes last and counts."""
-    sick = ((uuid, Reason("sick", f"NVML says {fault}")) for uuid, fault in _sick(seen))
+    sick = ((uuid, Reason("sick", fault)) for uuid, fault in _sick(seen))
     stuck = ((row.slot.gpu, Reason("quarantined", row.quarantine)) for row in records.slots if row.quarantine)
     closed = (
         (row.uuid, Reason("closed", f"closed by {row.closed_by}: {row.closed}")) for row in records.cards if row.closed
@@ -49,16 +49,20 @@ def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
 def _sick(seen: Observation) -> Iterator[tuple[str, str]]:
     """Cards that NVML cannot read, and why.
 
-    A lost card may not even tell who it is: then each card that LXD shows and no sample names may be that one.
+    A lost card may not even tell who it is: then each card that LXD shows and no sample names may be that one. While
+    NVML is out of order as a whole no card is lent, since none could be proven free again.
     """
-    if seen.readings is None or seen.readings.error:
+    if seen.readings is None:
+        return
+    if seen.readings.error:
+        yield from ((gpu.uuid, f"sick: {seen.readings.error}") for gpu in seen.gpus)
         return
     faults = {row.uuid: row.fault for row in seen.readings.items}
     nameless = next((row.fault for row in seen.readings.items if not row.uuid and row.fault), None)
     for gpu in seen.gpus:
         fault = faults.get(gpu.uuid, nameless)
         if fault:
-            yield gpu.uuid, fault
+            yield gpu.uuid, f"sick: NVML says {fault}"
 
 
 def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[Reason, ...]:

@@ -35,3 +35,13 @@ def test_back_from_the_trash_a_person_has_their_own_keys(tmp_path: Path) -> None
     assert not site.inventory.read().keys
     untrash(site, "trash-alice")
     assert {(key.fingerprint, key.line) for key in site.inventory.read().keys} == before
+
+
+def test_while_nvml_is_out_of_order_no_card_is_lent(tmp_path: Path) -> None:
+    """What could not be proven free again is not given away; a container without cards is made all the same."""
+    site = make_site(tmp_path, gpus=2)
+    site.probe.error = "NVML cannot be used: Driver/library version mismatch"
+    with_card, without = plan_all(site, [request_for(site, "ann", gpus=1), request_for(site, "ben")])
+    assert status_of(with_card) == Exit.NO_CAPACITY
+    assert any("mismatch" in reason.text for reason in with_card.reasons)
+    assert status_of(without) == Exit.OK
