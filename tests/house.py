@@ -186,10 +186,11 @@ class House:
             "records": self.records(),
         }
 
-    def settled(self, *, kept: Sequence[str] = ()) -> None:
+    def settled(self, *, kept: Sequence[str] = (), states: Sequence[str] = ("active", "free")) -> None:
         """Nothing half done, nothing lost, nothing twice: LXD, the inventory and the machine say the same.
 
-        `kept` are people whose container was deleted without `--purge`: their homes are there.
+        `kept` are people whose container was deleted without `--purge`: their homes are there. `states` are those
+        that a card may be in.
         """
         found = self.run("inventory", "verify", "-o", "json")
         assert (found.status, found.items) == (0, []), found.err
@@ -202,9 +203,9 @@ class House:
         attached = self.attached()
         assert all(len(names) == 1 for names in attached.values()), attached
         meant = {card.uuid: (attached.get(card.pci, [None])[0]) for card in self.lab.gpus}
-        states = self.slots()
-        assert {uuid: holder for uuid, (holder, _) in states.items()} == meant
-        assert {state for _, state in states.values()} <= {"active", "free"}
+        slots = self.slots()
+        assert {uuid: holder for uuid, (holder, _) in slots.items()} == meant
+        assert {state for _, state in slots.values()} <= set(states)
         self._nodes_are_right(there)
 
     def _numbers_are_unique(self, there: dict[str, dict[str, Any]]) -> None:

@@ -33,7 +33,10 @@ def prove(work: Work) -> Wait | None:
     if not unproven:
         return None
     cards = slots.gpus_of(work.gpus(), unproven)
-    verdicts = fence.prove(site, cards)
+    # Whoever had it last may hide it, and the inventory may be a rebuilt or an older one; only a boot clears everybody.
+    booted = all(record is not None and record.boot_id not in {"", boot} for record in map(known.get, unproven))
+    suspects = [] if booted else [row.name for row in records.instances]
+    verdicts = fence.prove(site, cards, suspects=suspects)
     bad = {uuid: verdict for uuid, verdict in verdicts.items() if verdict.state is not FenceState.PROVEN}
     if not bad:
         return None

@@ -22,9 +22,10 @@ from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person, S
 from lxgpu.model.operation import Identity
 from lxgpu.model.snapshot import Observation, Row
 from lxgpu.policy.drift import TEMPLATE_PREFIX, is_orphan
+from lxgpu.policy.exclusivity import holdings
 from lxgpu.ports import Change, Server, Tx
 from lxgpu.services import instances, observe
-from lxgpu.services.configure import configure, picture
+from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY, KEY_PROMISES, declare, identity_of
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, KEY_PERSON
@@ -102,6 +103,9 @@ def take_over(site: Site) -> Identity:
     epoch = max(known.epoch, mine.epoch if mine else 0) + 1
     identity = Identity(inventory=known.inventory, epoch=epoch)
     declare(site, identity, server)
+    with site.write() as tx:
+        for slot in tx.records.slots:
+            tx.put(replace(slot, proven_at=None))  # a proof from before says nothing of who had the card since
     seen = observe.look(site)
     _stamp(site, seen, [row for row in site.inventory.read().instances if seen.sighting(row.name)], identity)
     return identity
@@ -260,11 +264,20 @@ def _replace(tx: Tx, found: Found, identity: Identity) -> None:
 
 
 def _stamp(site: Site, seen: Observation, rows: Iterable[Instance], identity: Identity) -> None:
-    """The new epoch on every instance of ours, so that an old writer meets it."""
+    """The new epoch on every instance of ours, so that an old writer meets it, and the rule as the rows have it.
+
+    Cards that an instance shows and the rows do not give it stay where they are: to take them is for `mend`, which
+    ends what holds them, and proves them. A release that was cut short had set the rule already.
+    """
+    shown: dict[str, set[Slot]] = defaultdict(set)
+    for one in holdings(seen):
+        if one.ours and one.project == "default":
+            shown[one.instance].add(Slot(one.uuid))
     for row in rows:
         if row.state in {InstanceState.READY, InstanceState.SUSPENDED}:
             wanted = picture(site, row.name, gpus=seen.gpus)
-            configure(site, wanted, operation="rebuild")
+            now = configure(site, wanted, operation="rebuild", attached=wanted.usable | shown[row.name])
+            set_rule(site, wanted, now)
         else:
             instances.put(site, row.name, _epoch_change(str(identity.epoch)))
 
