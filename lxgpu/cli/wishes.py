@@ -53,11 +53,15 @@ def one_wish(site: Site, name: str, options: Mapping[str, Any]) -> CreateRequest
 
 def wishes_from(site: Site, path: str, options: Mapping[str, Any]) -> list[CreateRequest]:
     """The requests of `create --from FILE`; flags hold for every row that does not say otherwise."""
-    from lxgpu.config.classfile import load_class  # noqa: PLC0415
+    from lxgpu.cli.classrows import check_rows  # noqa: PLC0415
+    from lxgpu.config.classfile import parse_class  # noqa: PLC0415
+    from lxgpu.config.source import read_source  # noqa: PLC0415
 
     if options["key_files"] or options["cards"] or options["owner"]:
         raise LxgpuError("usage", "--ssh-key, --gpu and --owner are for one container", fix="put them into the file")
-    rows = load_class(Path(path), now=site.clock.now(), zone=site.policy().zone)
+    source = read_source(Path(path))
+    rows = parse_class(source, now=site.clock.now(), zone=site.policy().zone)
+    check_rows(site, source, rows)
     return [_row_wish(site, row, options) for row in rows]
 
 

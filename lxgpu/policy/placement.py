@@ -77,7 +77,7 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
     blocked = obstacles(snapshot.records, snapshot.seen)
     if request.uuids:
         return _exactly(snapshot, request, blocked)
-    fitting = [gpu for gpu in snapshot.seen.gpus if _fits(gpu.model, request.model)]
+    fitting = [gpu for gpu in snapshot.seen.gpus if fits(gpu.model, request.model)]
     if snapshot.seen.gpus and not fitting:
         models = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus}))
         return (Reason("no_such_model", f"no card's model matches {request.model!r}; there are {models}"),)
@@ -101,7 +101,7 @@ def _exactly(
     return tuple(reasons) or tuple(Slot(uuid) for uuid in request.uuids)
 
 
-def _fits(model: str, pattern: str) -> bool:
+def fits(model: str, pattern: str) -> bool:
     """Whether a model's name matches; a pattern without a star may stand anywhere in it ("3090")."""
     wanted = pattern.lower()
     return fnmatchcase(model.lower(), wanted if "*" in wanted else f"*{wanted}*")
