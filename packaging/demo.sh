@@ -64,7 +64,6 @@ inside 'grep MemTotal /proc/meminfo'
 
 run lxgpu ls
 run lxgpu gpus
-printf '\ndemo: ok\n'
 [[ $host == host ]] || cat <<EOF
 
 Go on by hand, in this shell and in each new one:
@@ -73,3 +72,4 @@ Go on by hand, in this shell and in each new one:
   lxgpu ssh alice
   lxgpu create bob --gpus 1
 EOF
+printf '\ndemo: ok\n'

@@ -1,10 +1,16 @@
 """Helpers that several tests share lie beside this file and are imported by their name."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
 pytest.register_assert_rewrite("house")
 
-# A loaded machine is slow, which is no fault of what is tested; a failing example is printed so that it can be run again.
+# A loaded machine is slow, which is no fault of what is tested; a failing example is printed, to be run again.
 settings.register_profile("lxgpu", deadline=None, print_blob=True)
 settings.load_profile("lxgpu")
+
+# Started in the background by a shell, Python and all that it starts would be deaf to Ctrl-C, which tests press.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

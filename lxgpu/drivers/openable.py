@@ -8,6 +8,7 @@ kernel's fs/namei.c), but no driver is woken, no card powered up, and nothing bl
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from lxgpu.model.gpu import DeviceNode
 
 _CHILD = Path(__file__).with_name("openable_child.py")
 _CHILD_S = 5.0
+_PREFIX = ".lxgpu-"
 _ROOM = "/dev"
 """Where the nodes are made for a moment: in memory, and no user can fill it."""
 
@@ -39,13 +41,23 @@ def openable(cgroups: Cgroups, init: int, nodes: Iterable[DeviceNode]) -> frozen
             stack.callback(os.close, handle)
         if not joins:
             raise no_cgroup(init)
-        room = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".lxgpu-", dir=_ROOM)))
+        _sweep()
+        prefix = f"{_PREFIX}{os.getpid()}-"
+        room = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=_ROOM)))
         for at, node in enumerate(wanted):
             os.mknod(room / str(at), stat.S_IFCHR | 0o600, os.makedev(node.major, node.minor))
         answer = _ask(room, joins, len(wanted), init)
     if len(answer) != len(wanted):
         raise LxgpuError("unavailable", f"the trial in the container of process {init} gave no answer", why=answer)
     return frozenset(node for node, letter in zip(wanted, answer, strict=True) if letter == "+")
+
+
+def _sweep() -> None:
+    """Take away what a process left that was killed in the midst of a trial; its name tells whose it was."""
+    for left in Path(_ROOM).glob(f"{_PREFIX}*"):
+        pid = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if not Path("/proc", pid).exists():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _process_lists(cgroups: Cgroups, init: int) -> list[Path]:

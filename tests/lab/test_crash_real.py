@@ -8,10 +8,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from house import House, house_for
+from leftovers import trials_left
 
 from lxgpu.lab import Lab, LabSpec, up
 from lxgpu.lab.jobs import JobSpec, start_job
@@ -89,7 +89,10 @@ def test_lxgpu_killed(house: House) -> None:
             house.ok("delete", "zoe", "--purge", "--yes")
         house.settled()
     assert hits >= ROUNDS * len(plan) // 2, "most commands had ended before they were killed"
-    assert not [path for path in Path("/dev").glob(".lxgpu*") if path.stat().st_mtime < time.time() - 60]
+    left = trials_left()
+    house.ok("create", "zoe", "--gpus", "1")
+    assert not set(left) & set(trials_left()), "what a killed trial left in /dev is swept by the next one"
+    house.ok("delete", "zoe", "--purge", "--yes")
 
 
 def test_killed_twice(house: House) -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from leftovers import trials_left
 from plain_instance import wait_for
 
 from lxgpu.drivers.login import ParamikoLogin
@@ -261,5 +262,5 @@ def address(container):
 def test_nothing_is_left_on_the_host(probe, container):
     """Trials and kills leave neither nodes nor cgroups."""
     probe.openable(container.init, container.nodes)
-    assert not list(Path("/dev").glob(".lxgpu*"))
+    assert not trials_left(os.getpid())
     assert not list(Path("/sys/fs/cgroup/freezer").glob("lxgpu.kill*"))
