@@ -68,7 +68,10 @@ class GpuCount(NamedTuple):
 def _duration(text: str) -> int:
     from lxgpu.units import parse_duration  # noqa: PLC0415 -- when there is one to read
 
-    return parse_duration(text)
+    seconds = parse_duration(text)
+    if seconds == 0:  # "none was given" is another thing
+        raise LxgpuError("bad_time", f"{text!r} is no time at all", fix="leave the option out, or give it a time")
+    return seconds
 
 
 def _size(text: str) -> int:
@@ -133,7 +136,7 @@ class InstanceName(Checked):
 
 
 DURATION = Checked("duration", _duration)
-"""`4h` → seconds."""
+"""`4h` → seconds, at least one."""
 SIZE = Checked("size", _size)
 MEMORY = Checked("size", lambda text: _at_least(text, LEAST_MEMORY, "a container's memory"))
 """Memory of a container."""
