@@ -70,10 +70,10 @@ class House:
         self.lab = lab
         self.env = {**os.environ, **lab.env(), "LXD_CONF": str(lab.paths.client), "NO_COLOR": "1"}
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Begin a command of lxgpu and do not wait for it."""
+    def start(self, *words: str, before: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """Begin a command of lxgpu and do not wait for it; `before` is a program that starts it."""
         return subprocess.Popen(
-            [*PROGRAM, *words],
+            [*before, *PROGRAM, *words],
             env=self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
