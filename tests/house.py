@@ -30,6 +30,14 @@ OPEN = (
     " except OSError as e: print(e.errno)\n"
 )
 """Run inside: what opening each path answers, 0 or the errno."""
+DRI = (
+    "import glob, os\n"
+    "for p in glob.glob('/dev/dri/*'):\n"
+    " try: os.close(os.open(p, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)); e = 0\n"
+    " except OSError as error: e = error.errno\n"
+    " print(os.path.basename(p), e)\n"
+)
+"""Run inside: the cards' nodes below /dev/dri, and what opening each answers."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +161,10 @@ class House:
         """The custom volumes of the pool."""
         return {str(path).rpartition("/")[2] for path in self.query("/1.0/storage-pools/default/volumes/custom")}
 
-    def attached(self) -> dict[str, list[str]]:
-        """Who has each card among its devices, by PCI address."""
+    def attached(self, rows: dict[str, dict[str, Any]] | None = None) -> dict[str, list[str]]:
+        """Who has each card among its devices, by PCI address; `rows` as `instances` gives them."""
         found: dict[str, list[str]] = defaultdict(list)
-        for name, row in self.instances().items():
+        for name, row in (self.instances() if rows is None else rows).items():
             for device in row["expanded_devices"].values():
                 if device["type"] == "gpu":
                     found[device["pci"]].append(name)
@@ -164,7 +172,8 @@ class House:
 
     def cards_of(self, name: str) -> list[Card]:
         """The cards that a container has among its devices."""
-        return [card for card in self.lab.gpus if name in self.attached().get(card.pci, ())]
+        attached = self.attached()
+        return [card for card in self.lab.gpus if name in attached.get(card.pci, ())]
 
     def card_of(self, name: str) -> Card:
         """The one card that a container has."""
@@ -186,11 +195,11 @@ class House:
             "records": self.records(),
         }
 
-    def settled(self, *, kept: Sequence[str] = (), states: Sequence[str] = ("active", "free")) -> None:
+    def settled(self, *, kept: Sequence[str] = (), quarantined: bool = False) -> None:
         """Nothing half done, nothing lost, nothing twice: LXD, the inventory and the machine say the same.
 
-        `kept` are people whose container was deleted without `--purge`: their homes are there. `states` are those
-        that a card may be in.
+        `kept` are people whose container was deleted without `--purge`: their homes are there. `quarantined` lets a
+        card that nobody holds be in quarantine.
         """
         found = self.run("inventory", "verify", "-o", "json")
         assert (found.status, found.items) == (0, []), found.err
@@ -200,13 +209,15 @@ class House:
         people = {row.owner for row in records.instances if row.state != "trashed"}
         assert self.volumes() == {f"home-{name}" for name in {*people, *kept}}
         self._numbers_are_unique(there)
-        attached = self.attached()
+        attached = self.attached(there)
         assert all(len(names) == 1 for names in attached.values()), attached
-        meant = {card.uuid: (attached.get(card.pci, [None])[0]) for card in self.lab.gpus}
-        slots = self.slots()
-        assert {uuid: holder for uuid, (holder, _) in slots.items()} == meant
-        assert {state for _, state in slots.values()} <= set(states)
-        self._nodes_are_right(there)
+        live = {row.slot.gpu: row for row in records.assignments if row.live}
+        assert {uuid: row.instance for uuid, row in live.items()} == {
+            card.uuid: attached[card.pci][0] for card in self.lab.gpus if card.pci in attached
+        }
+        assert {row.state for row in live.values()} <= {"active"}
+        assert quarantined or not [row for row in records.slots if row.quarantine]
+        self._nodes_are_right(there, attached)
 
     def _numbers_are_unique(self, there: dict[str, dict[str, Any]]) -> None:
         devices = [row["devices"] for row in there.values()]
@@ -214,15 +225,18 @@ class House:
             counts = Counter(row[device][key] for row in devices if key in row.get(device, {}))
             assert all(count == 1 for count in counts.values()), counts
 
-    def _nodes_are_right(self, there: dict[str, dict[str, Any]]) -> None:
+    def _nodes_are_right(self, there: dict[str, dict[str, Any]], attached: dict[str, list[str]]) -> None:
         """In each running container the nodes of its cards are there and open, and no others are there."""
         for name, row in there.items():
-            if row["status"] != "Running":
-                continue
-            held = {node.path for card in self.cards_of(name) for node in card.nodes if "/dri/" in node.path}
-            inside = {f"/dev/dri/{word}" for word in self.sh(name, "ls /dev/dri 2>/dev/null; true").split()}
-            assert inside == held, name
-            assert set(self.opens(name, *sorted(held))) <= {0}, name
+            if row["status"] == "Running":
+                held = [card for card in self.lab.gpus if name in attached.get(card.pci, ())]
+                wanted = {Path(node.path).name: 0 for card in held for node in card.nodes if "/dri/" in node.path}
+                told = self.lxc("exec", name, "-T", "--", "python3", "-c", DRI).split()
+                assert dict(zip(told[::2], map(int, told[1::2]), strict=True)) == wanted, name
+
+    def held(self, name: str) -> bool:
+        """Whether the inventory says that a container has any card."""
+        return bool(self.records().held_by(name))
 
     # ---- a fresh start, without lxgpu
 

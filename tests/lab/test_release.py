@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from house import House, house_for, until
+from insiders import AGAIN, BOMB, FILL, HOLD, TAKE
 
 from lxgpu.lab import Lab
 from lxgpu.lab.jobs import JobSpec, start_job
@@ -24,89 +25,6 @@ pytestmark = pytest.mark.lab
 
 TERM_WAIT_S = 2.0
 """The lab policy's."""
-
-# A process that holds nodes and is on nobody's list; what it does on TERM, and where it puts the descriptors.
-HOLD = r"""
-import json, os, signal, socket, subprocess, sys, time
-how = json.loads(sys.argv[1])
-say = open("/root/" + how["name"] + ".log", "a", buffering=1)
-def term(*_):
-    say.write(f"term {time.time()}\n")
-    if how["on_term"] == "save":
-        time.sleep(1)
-        say.write("saved\n")
-        sys.exit(0)
-    if how["on_term"] == "reboot":
-        subprocess.run(["systemctl", "reboot", "--force", "--force"])
-signal.signal(signal.SIGTERM, term)
-held = [os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK) for path in how["nodes"]]
-if how["park"]:
-    if how["park"] == "self":
-        here, there = socket.socketpair()
-    else:
-        here = socket.socket(socket.AF_UNIX)
-        here.connect(how["park"])
-    socket.send_fds(here, [b"x"], held)
-    for one in held:
-        os.close(one)
-say.write("holds\n")
-while True:
-    time.sleep(60)
-"""
-# Another container's process that is sent descriptors: it takes them, or leaves them where they wait.
-TAKE = r"""
-import os, socket, sys, time
-door = socket.socket(socket.AF_UNIX)
-door.bind(sys.argv[1])
-os.chmod(sys.argv[1], 0o777)
-door.listen()
-end, _ = door.accept()
-held = socket.recv_fds(end, 1, 8) if sys.argv[2] == "take" else end
-open("/root/take.log", "a").write("holds\n")
-time.sleep(600)
-"""
-# As many processes as the limit lets, and again when one ends; gentle to the machine.
-BOMB = r"""
-import os, time
-while True:
-    try:
-        if os.fork() == 0:
-            time.sleep(600)
-            os._exit(0)
-    except OSError:
-        time.sleep(0.1)
-"""
-# Fills the file system that a folder lies in, to the last block.
-FILL = r"""
-import os, sys
-for folder in sys.argv[1:]:
-    n = 0
-    for size in (1 << 28, 1 << 24, 1 << 20, 1 << 14):
-        try:
-            while True:
-                with open(f"{folder}/fill{n}", "wb") as file:
-                    n += 1
-                    os.posix_fallocate(file.fileno(), 0, size)
-        except OSError:
-            pass
-    try:
-        with open(f"{folder}/fill", "wb") as file:
-            while True:
-                file.write(b"x" * 65536)
-                file.flush()
-                os.fsync(file.fileno())
-    except OSError as error:
-        print(error.errno)
-"""
-# A service that opens the card from the first second after each boot.
-AGAIN = """[Unit]
-DefaultDependencies=no
-[Service]
-ExecStart=/bin/sh -c 'while sleep 0.05; do exec 3</dev/dri/NODE; done'
-Restart=always
-[Install]
-WantedBy=sysinit.target
-"""
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +39,8 @@ def house(lab: Lab) -> Iterator[House]:
 @pytest.fixture
 def card(house: House) -> Card:
     """The one card that ann holds when the test begins."""
-    house.run("release", "ann", "--all", "--yes")  # what a failed test has left
+    if house.held("ann"):  # what a failed test has left
+        house.run("release", "ann", "--all", "--yes")
     house.ok("attach", "ann", "--gpus", "1")
     return house.card_of("ann")
 
@@ -175,9 +94,17 @@ def alive(pid: int) -> bool:
 
 
 def given_back(house: House, card: Card) -> None:
-    """The card is free, its nodes are away, and ben can have it and open it."""
-    assert house.slots()[card.uuid] == (None, "free")
+    """The card is free, its nodes are away, and the fence has nothing against it."""
     house.settled()
+    records = house.records()
+    assert not [row for row in records.assignments if row.slot.gpu == card.uuid]
+    (slot,) = [row for row in records.slots if row.slot.gpu == card.uuid]
+    assert slot.proven(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+
+
+def lent_on(house: House, card: Card) -> None:
+    """The card is free, and ben can have it and open it."""
+    given_back(house, card)
     house.ok("attach", "ben", "--gpu", card.uuid)
     assert house.opens("ben", *(node.path for node in card.nodes)) == [0, 0, errno.ENXIO]
     house.ok("release", "ben", "--all")
@@ -189,7 +116,7 @@ def test_a_process_that_only_keeps_the_node_open(house: House, card: Card) -> No
     house.ok("release", "ann", "--all")
     assert not alive(pid)
     assert log(house, "plain").count("term") == 1
-    given_back(house, card)
+    lent_on(house, card)
 
 
 def test_a_busy_card_is_not_taken_unasked(house: House, card: Card) -> None:
@@ -239,7 +166,7 @@ def test_a_restart_loop(house: House, card: Card) -> None:
     assert not alive(job.pid)
     assert job.supervisor is not None
     assert alive(job.supervisor), "the loop itself holds nothing, so it is nobody's business"
-    given_back(house, card)
+    lent_on(house, card)
     os.kill(job.supervisor, signal.SIGKILL)
 
 
@@ -279,8 +206,7 @@ def test_parked_and_passed_descriptors_are_quarantined(house: House, tmp_path_fa
     states = {uuid: state for uuid, (_, state) in house.slots().items()}
     assert states == {card.uuid: "quarantined" if card in cards else "free" for card in house.lab.gpus}
     house.refused(7, "attach", "ben", "--gpus", "2")
-    house.refused(7, "create", "new", "--gpu", cards[0].uuid)
-    for card in cards:
+    for card in (cards[0], cards[2]):
         assert house.refused(9, "gpu", "open", card.uuid).error == "quarantined"
     house.sh("ann", f"systemctl kill --signal=KILL parks{cards[0].index}")
     house.sh("ben", "systemctl kill --signal=KILL take leave")
@@ -288,7 +214,7 @@ def test_parked_and_passed_descriptors_are_quarantined(house: House, tmp_path_fa
         house.lxc("config", "device", "remove", name, "door")
     for card in cards:
         house.ok("gpu", "open", card.uuid)
-    given_back(house, cards[0])
+    lent_on(house, cards[2])
 
 
 def test_a_frozen_container(house: House, card: Card) -> None:
@@ -349,7 +275,7 @@ def test_a_reboot_in_the_middle(house: House, card: Card) -> None:
 
 def test_a_container_that_will_not_stop(house: House, card: Card) -> None:
     """One that answers the order to halt by booting again is deleted all the same, and its card is free."""
-    hold(house, card, "stayer", on_term="nothing")
+    hold(house, card, "stayer", on_term="save")
     target = "/etc/systemd/system/halt.target"
     house.sh("ann", f"ln -sf /lib/systemd/system/reboot.target {target}; systemctl daemon-reload")
     house.ok("delete", "ann", "--purge", "--yes")
