@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from lxgpu.services.site import Site
 
 POLL_S = 0.05
-"""How often a waiting step is looked at again by a command that waits for its end."""
+LONGEST_POLL_S = 1.0
+SLACK = 0.1
+"""How soon a waiting step is looked at again by a command that waits for its end: later by a tenth of the wait so far,
+up to a second."""
 LOCK_WAIT_S = 30.0
 
 
@@ -148,14 +151,19 @@ def carry_out(
 
 
 def finish(site: Site, recipe: Recipe, identifier: str) -> Operation:
-    """Take an operation that was begun earlier to its end, waiting where its steps wait."""
+    """Take an operation that was begun earlier to its end, waiting where its steps wait.
+
+    The longer it takes, the rarer it is looked at: a look at a card's holders holds their container still for a moment.
+    """
+    begun = site.clock.monotonic()
     while True:
         operation = _known(site, identifier)
         with _locked(site, operation.instance):
             operation = _advance(site, recipe, identifier)
         if not operation.live:
             return operation
-        site.clock.sleep(POLL_S)
+        waited = site.clock.monotonic() - begun
+        site.clock.sleep(min(POLL_S + waited * SLACK, LONGEST_POLL_S))
 
 
 @contextmanager
