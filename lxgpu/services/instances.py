@@ -10,7 +10,9 @@ from lxgpu.ports import Change
 from lxgpu.services.identity import KEY_EPOCH
 from lxgpu.services.site import Site
 
-TRIES = 8
+TRIES = 25
+AGAIN_S = 0.02
+"""Somebody else may be writing all the time; each further try waits a little longer, so that one of them fits in."""
 DOUBTS = 2
 """A write that failed and did not land is sent once more; a lost operation deserves that, a refusal ends there."""
 _DOUBTFUL = frozenset({"engine", "outcome_unknown"})
@@ -98,7 +100,7 @@ def put(site: Site, name: str, build: Build, *, read: Callable[[Site, str], Sigh
     change is true.
     """
     doubts: list[LxgpuError] = []
-    for _ in range(TRIES):
+    for turn in range(TRIES):
         seen = read(site, name)
         change = build(seen)
         if true_of(seen, change):
@@ -113,6 +115,8 @@ def put(site: Site, name: str, build: Build, *, read: Callable[[Site, str], Sigh
                 doubts.append(error)
             elif error.code != "conflict":
                 raise
+            else:
+                site.clock.sleep(AGAIN_S * turn)
     raise LxgpuError(
         "conflict", f"{name} changes too fast to be written", why=f"{TRIES} writes met a newer state", fix="repeat it"
     )
