@@ -1,23 +1,25 @@
 """Where LXD and the inventory say different things. Pure: findings, each with its remedy; nothing is judged twice.
 
 Codes: `foreign_card`, `double_card`, `extra_card`, `missing_card`, `missing_instance`, `replaced_instance`, `unmarked`,
-`copy`, `orphan`, `lost_gpu`, `moved_gpu`, `half_done`.
+`copy`, `orphan`, `open_rule`, `lost_gpu`, `moved_gpu`, `half_done`.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from lxgpu.model.assignment import AssignmentState
-from lxgpu.model.gpu import Slot
+from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import InstanceState, Sighting
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.policy.exclusivity import Holding, holdings
 
 TEMPLATE_PREFIX = "lxgpu-template-"
 MARK_OPERATION, MARK_UUID = "user.lxgpu.operation", "user.lxgpu.uuid"
+_DENIED = re.compile(r"^lxc\.cgroup\.devices\.deny = c (\d+):(\d+) rwm$", re.MULTILINE)
 _ATTACHED = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 _PASSING = frozenset({AssignmentState.ATTACHING, AssignmentState.RELEASING})
 
@@ -35,7 +37,8 @@ class Finding:
 def findings(records: Records, seen: Observation) -> tuple[Finding, ...]:
     """Every difference between the inventory and what LXD shows, in a fixed order."""
     held = holdings(seen)
-    found = [*_cards(records, seen, held), *_instances(records, seen), *_gpus(records, seen), *_journal(records)]
+    found = [*_cards(records, seen, held), *_instances(records, seen), *_rules(records, seen)]
+    found += [*_gpus(records, seen), *_journal(records)]
     return tuple(sorted(found, key=lambda item: (item.code, item.subject, item.text)))
 
 
@@ -103,6 +106,24 @@ def _instances(records: Records, seen: Observation) -> Iterator[Finding]:
         elif sighting.ours or is_orphan(sighting):
             text = "made by lxgpu, and the inventory does not know it"
             yield Finding("orphan", sighting.name, text, "lxgpu inventory rebuild, or delete it")
+
+
+def _rules(records: Records, seen: Observation) -> Iterator[Finding]:
+    """Instances of ours whose rule of the next start does not deny a card that they do not hold."""
+    for row in records.instances:
+        sighting = seen.sighting(row.name)
+        if sighting is None or not sighting.ours or row.state is InstanceState.CREATING:
+            continue
+        denied = set(_DENIED.findall(sighting.config.get("raw.lxc", "")))
+        mine = {held.slot.gpu for held in records.held_by(row.name)}
+        open_to = [gpu.uuid for gpu in seen.gpus if gpu.uuid not in mine and not _denied(gpu, denied)]
+        if open_to:
+            text = f"its rule of the next start leaves {', '.join(open_to)} open to it: changed by hand, or a new card"
+            yield Finding("open_rule", row.name, text, f"lxgpu restart {row.name} --yes")
+
+
+def _denied(gpu: Gpu, denied: Collection[tuple[str, str]]) -> bool:
+    return all((str(node.major), str(node.minor)) in denied for node in gpu.nodes)
 
 
 def is_copy(sighting: Sighting) -> bool:
