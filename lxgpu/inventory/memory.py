@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -15,10 +15,13 @@ from lxgpu.errors import LxgpuError
 from lxgpu.inventory.heap import Heap, in_order
 from lxgpu.inventory.rows import RowKey, instant_text, json_text, tables
 from lxgpu.inventory.rules import child_words, no_person
+from lxgpu.inventory.samples import thinned
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.instance import Instance, Key, Person
 from lxgpu.model.operation import Event, Identity, Operation
+from lxgpu.model.reservation import Notice, Reservation
 from lxgpu.model.snapshot import Records, Row
+from lxgpu.model.usage import Sample
 from lxgpu.ports import VersionMovedError
 
 
@@ -31,6 +34,7 @@ class MemoryInventory:
         self._version = 0
         self._identity: Identity | None = None
         self._events: list[Event] = []
+        self._samples: dict[tuple[str, datetime], Sample] = {}
         self._tx: MemoryTx | None = None
 
     def read(self) -> Records:
@@ -84,6 +88,57 @@ class MemoryInventory:
             )
             return list(islice(found, limit))
 
+    def closed_since(self, since: datetime) -> tuple[Assignment, ...]:
+        """Assignments closed at or after an instant, newest first."""
+        with self._lock:
+            found = [
+                row
+                for row in self._heap.all(Assignment)
+                if isinstance(row, Assignment) and row.closed_at is not None and row.closed_at >= since
+            ]
+        return tuple(sorted(sorted(found, key=_id), key=_closed, reverse=True))
+
+    def reservation(self, identifier: str) -> Reservation | None:
+        """One reservation, closed ones too."""
+        with self._lock:
+            row = self._heap.get(Reservation, (identifier,))
+            return row if isinstance(row, Reservation) else None
+
+    def reservations_since(self, since: datetime) -> tuple[Reservation, ...]:
+        """Reservations made or closed at or after an instant, and all open ones, oldest first."""
+        with self._lock:
+            found = [
+                row
+                for row in self._heap.all(Reservation)
+                if isinstance(row, Reservation)
+                and (row.open or row.created_at >= since or (row.closed_at is not None and row.closed_at >= since))
+            ]
+        return tuple(sorted(found, key=lambda row: (row.created_at, row.id)))
+
+    def notices_about(self, about: str) -> tuple[Notice, ...]:
+        """What people were or are to be told about an assignment or a reservation, oldest first."""
+        with self._lock:
+            found = [row for row in self._heap.all(Notice) if isinstance(row, Notice) and row.about == about]
+        return tuple(sorted(found, key=lambda row: (row.created_at, row.id)))
+
+    def add_samples(self, found: Iterable[Sample]) -> None:
+        """Keeps a batch of readings; the inventory's version stays."""
+        with self._lock:
+            self._samples |= {(sample.uuid, sample.at): sample for sample in found}
+
+    def samples(self, *, since: datetime, uuid: str | None = None) -> tuple[Sample, ...]:
+        """The samples kept of one card or of all from an instant on, oldest first."""
+        with self._lock:
+            rows = [row for row in self._samples.values() if row.at >= since and uuid in {None, row.uuid}]
+        return tuple(sorted(rows, key=lambda row: (row.at, row.uuid)))
+
+    def thin_samples(self, now: datetime) -> int:
+        """Merges old samples into few; returns how many rows went."""
+        with self._lock:
+            before = len(self._samples)
+            self._samples = {(row.uuid, row.at): row for row in thinned(self._samples.values(), now)}
+            return before - len(self._samples)
+
     def assignments_at(self, at: datetime) -> Records:
         """Who held what at an instant of the past: attached by then and not closed yet."""
         with self._lock:
@@ -108,6 +163,14 @@ class MemoryInventory:
             assignments=tuple(sorted(held, key=lambda row: row.id)),
             instances=tuple(sorted(there, key=lambda row: row.name)),
         )
+
+
+def _id(row: Assignment) -> str:
+    return row.id
+
+
+def _closed(row: Assignment) -> float:
+    return row.closed_at.timestamp() if row.closed_at else 0.0
 
 
 class MemoryTx:

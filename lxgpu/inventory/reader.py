@@ -11,13 +11,15 @@ from threading import RLock
 from typing import Any
 
 from lxgpu.errors import LxgpuError
-from lxgpu.inventory import faults
+from lxgpu.inventory import faults, samples
 from lxgpu.inventory.place import Place
 from lxgpu.inventory.rows import Table, instant, instant_text, tables
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.instance import Instance
 from lxgpu.model.operation import Event, Identity, Operation
+from lxgpu.model.reservation import Notice, Reservation
 from lxgpu.model.snapshot import Records
+from lxgpu.model.usage import Sample
 
 Session = Callable[[], AbstractContextManager[sqlite3.Connection]]
 """Gives the connection for one read transaction."""
@@ -127,6 +129,35 @@ class Reader:
                 assignments=_rows(connection, tables()[Assignment], held, when),
                 instances=_rows(connection, tables()[Instance], there, when),
             )
+
+    def closed_since(self, since: datetime) -> tuple[Assignment, ...]:
+        """Assignments closed at or after an instant, newest first."""
+        clause = "WHERE state = 'closed' AND closed_at >= ? ORDER BY closed_at DESC, id"
+        with self.transaction() as connection:
+            return _rows(connection, tables()[Assignment], clause, instant_text(since))
+
+    def reservation(self, identifier: str) -> Reservation | None:
+        """One reservation, closed ones too."""
+        with self.transaction() as connection:
+            found = _rows(connection, tables()[Reservation], "WHERE id = ?", identifier)
+        return found[0] if found else None
+
+    def reservations_since(self, since: datetime) -> tuple[Reservation, ...]:
+        """Reservations made or closed at or after an instant, and all open ones, oldest first."""
+        table = tables()[Reservation]
+        clause = f"WHERE created_at >= ?1 OR closed_at >= ?1 OR {table.living} ORDER BY created_at, id"
+        with self.transaction() as connection:
+            return _rows(connection, table, clause, instant_text(since))
+
+    def notices_about(self, about: str) -> tuple[Notice, ...]:
+        """What people were or are to be told about an assignment or a reservation, oldest first."""
+        with self.transaction() as connection:
+            return _rows(connection, tables()[Notice], "WHERE about = ? ORDER BY created_at, id", about)
+
+    def samples(self, *, since: datetime, uuid: str | None = None) -> tuple[Sample, ...]:
+        """The samples kept of one card or of all from an instant on, oldest first."""
+        with self.transaction() as connection:
+            return samples.read(connection, since=since, uuid=uuid)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

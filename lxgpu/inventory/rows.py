@@ -22,6 +22,7 @@ from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, Key, Limits, Person
 from lxgpu.model.operation import Operation
+from lxgpu.model.reservation import Keep, Notice, Reservation
 from lxgpu.model.snapshot import Row
 
 Scalar = str | int | float | None
@@ -36,6 +37,9 @@ _KINDS: tuple[tuple[type[Row], str, tuple[str, ...], str], ...] = (
     (SlotRecord, "slots", ("gpu", "part"), ""),
     (Card, "cards", ("uuid",), ""),
     (Operation, "operations", ("id",), "state IN ('open', 'undoing')"),
+    (Reservation, "reservations", ("id",), "state IN ('waiting', 'scheduled', 'preparing', 'active')"),
+    (Keep, "keeps", ("id",), ""),
+    (Notice, "notices", ("id",), "sent_at IS NULL"),
 )
 
 
@@ -87,6 +91,10 @@ class Table:
         """The condition of `living`, in Python."""
         if isinstance(row, Assignment):
             return row.state is not AssignmentState.CLOSED
+        if isinstance(row, Reservation):
+            return row.open
+        if isinstance(row, Notice):
+            return not row.sent
         return row.live if isinstance(row, Operation) else True
 
 

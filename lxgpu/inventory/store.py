@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -13,15 +13,18 @@ from types import TracebackType
 from typing import Self
 
 from lxgpu.errors import LxgpuError
-from lxgpu.inventory import faults, migrations
+from lxgpu.inventory import faults, migrations, samples
 from lxgpu.inventory.connection import TIMEOUT_S, check_sqlite, connect, ensure_wal, read_session
 from lxgpu.inventory.copies import check_database, copy_database
 from lxgpu.inventory.place import Place, find_place, make_place
 from lxgpu.inventory.reader import Reader, living, meta
 from lxgpu.inventory.rows import tables
 from lxgpu.inventory.transaction import SqliteTx
+from lxgpu.model.assignment import Assignment
 from lxgpu.model.operation import Event, Operation
+from lxgpu.model.reservation import Notice, Reservation
 from lxgpu.model.snapshot import Records
+from lxgpu.model.usage import Sample
 from lxgpu.ports import VersionMovedError
 
 
@@ -105,6 +108,39 @@ class SqliteInventory:
         """Who held what at an instant of the past: attached by then and not closed yet."""
         return self._reader.assignments_at(at)
 
+    def closed_since(self, since: datetime) -> tuple[Assignment, ...]:
+        """Assignments closed at or after an instant, newest first."""
+        return self._reader.closed_since(since)
+
+    def reservation(self, identifier: str) -> Reservation | None:
+        """One reservation, closed ones too."""
+        return self._reader.reservation(identifier)
+
+    def reservations_since(self, since: datetime) -> tuple[Reservation, ...]:
+        """Reservations made or closed at or after an instant, and all open ones, oldest first."""
+        return self._reader.reservations_since(since)
+
+    def notices_about(self, about: str) -> tuple[Notice, ...]:
+        """What people were or are to be told about an assignment or a reservation, oldest first."""
+        return self._reader.notices_about(about)
+
+    def samples(self, *, since: datetime, uuid: str | None = None) -> tuple[Sample, ...]:
+        """The samples kept of one card or of all from an instant on, oldest first."""
+        return self._reader.samples(since=since, uuid=uuid)
+
+    def add_samples(self, found: Iterable[Sample]) -> None:
+        """Keeps a batch of readings; the inventory's version stays."""
+        with self._writing(None) as connection:
+            samples.add(connection, found)
+            connection.execute("COMMIT")
+
+    def thin_samples(self, now: datetime) -> int:
+        """Merges old samples into few (`samples.STAGES`); returns how many rows went."""
+        with self._writing(None) as connection:
+            gone = samples.thin(connection, now)
+            connection.execute("COMMIT")
+        return gone
+
     @contextmanager
     def write(self, *, actor: str, now: datetime, expected: int | None = None) -> Iterator[SqliteTx]:
         """A write transaction; all or nothing.
@@ -113,6 +149,18 @@ class SqliteInventory:
             VersionMovedError: the version is no longer `expected`.
             LxgpuError: `conflict`: a rule was broken, or others wrote for longer than the time-out.
         """
+        with self._writing(expected) as connection:
+            tx = SqliteTx(connection, actor=actor, now=now, before=self._reader.read)
+            try:
+                yield tx
+                self._place.check()
+                tx.finish()
+            finally:
+                tx.close()
+
+    @contextmanager
+    def _writing(self, expected: int | None) -> Iterator[sqlite3.Connection]:
+        """Gives the writer's connection in a transaction, which is rolled back unless the block commits it."""
         with self._lock, faults.translated(self.path):
             if self._in_write:
                 raise RuntimeError("a write inside a write of the same thread")
@@ -121,13 +169,7 @@ class SqliteInventory:
             self._in_write = True
             try:
                 self._check(connection, expected)
-                tx = SqliteTx(connection, actor=actor, now=now, before=self._reader.read)
-                try:
-                    yield tx
-                    self._place.check()
-                    tx.finish()
-                finally:
-                    tx.close()
+                yield connection
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lxgpu.model.gpu import Slot
 from lxgpu.model.quota import NOTHING, Terms
+from lxgpu.model.reservation import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +51,45 @@ class CreateRequest:
     def owner(self) -> str:
         """The person it is for."""
         return self.gpus.owner
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveRequest:
+    """Cards for a time: `at` is the start (None: as soon as it can be), `duration_s` how long from then.
+
+    `weekly` books the same time in the weeks that follow, as far as bookings may reach. `host` is a name, `any`, or
+    empty for the instance's own. `no_warning` is an admin's reason for taking cards without one.
+    """
+
+    instance: str
+    owner: str
+    gpus: int
+    duration_s: int
+    at: datetime | None = None
+    weekly: bool = False
+    model: str = "*"
+    class_name: str = ""
+    host: str = ""
+    note: str = ""
+    no_warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Cards that must be somewhere at an instant: what is asked of the supply.
+
+    `gpus` are those still missing; `pool` is a model's exact name or a pattern. They are wanted from `at` on, until
+    `until` (None: an open lease). `reservation` is whose need it is; its own planned slots count as free for it.
+    """
+
+    instance: str
+    owner: str
+    gpus: int
+    class_name: str
+    at: datetime
+    until: datetime | None = None
+    pool: str = "*"
+    kind: Kind = Kind.REQUEST
+    reservation: str = ""
+    prefers: tuple[Slot, ...] = ()
+    no_warning: bool = False

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lxgpu.model.assignment import Assignment, Card, SlotRecord
+from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Gpu, Readings, Slot
 from lxgpu.model.instance import Instance, Key, Person, Sighting
 from lxgpu.model.operation import Identity, Operation
 from lxgpu.model.quota import Policy
+from lxgpu.model.reservation import Keep, Notice, Reservation
+from lxgpu.model.usage import IdleVerdict
 
-Row = Person | Key | Instance | Assignment | SlotRecord | Card | Operation
+Row = Person | Key | Instance | Assignment | SlotRecord | Card | Operation | Reservation | Keep | Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,9 @@ class Records:
     slots: tuple[SlotRecord, ...] = ()
     cards: tuple[Card, ...] = ()
     operations: tuple[Operation, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    keeps: tuple[Keep, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     def person(self, name: str) -> Person | None:
         """The person of that name."""
@@ -40,6 +45,15 @@ class Records:
     def card(self, uuid: str) -> Card | None:
         """What is remembered of a card."""
         return next((row for row in self.cards if row.uuid == uuid), None)
+
+    def reservation(self, identifier: str | None) -> Reservation | None:
+        """The open reservation of that id."""
+        return next((row for row in self.reservations if row.id == identifier), None)
+
+    def successor(self, slot: Slot) -> Assignment | None:
+        """Whom a slot is promised to next."""
+        planned = (row for row in self.assignments if row.state is AssignmentState.PLANNED)
+        return next((row for row in planned if row.slot == slot), None)
 
     def held_by(self, instance: str) -> tuple[Assignment, ...]:
         """The live assignments of an instance, oldest first."""
@@ -83,7 +97,9 @@ class Observation:
 class Snapshot:
     """One version of the inventory, what the host showed, the policy and the time.
 
-    `unix_groups` maps a person to the host's Unix groups that they are in.
+    `unix_groups` maps a person to the host's Unix groups that they are in. `verdicts` judge the held slots by their
+    samples (one that is missing is not judged). `past` are assignments closed within the time that fairness and caps
+    look back, newest first.
     """
 
     now: datetime
@@ -91,3 +107,5 @@ class Snapshot:
     seen: Observation
     policy: Policy
     unix_groups: dict[str, frozenset[str]] = field(default_factory=dict)
+    verdicts: Mapping[Slot, IdleVerdict] = field(default_factory=dict)
+    past: tuple[Assignment, ...] = ()

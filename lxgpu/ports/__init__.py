@@ -7,7 +7,7 @@ object or an exception of its library out: answers are model values, errors are 
 from lxgpu.ports.engine import Change, Engine, Image, Network, Pool, Ran, Server
 from lxgpu.ports.host import Holders, HostProbe, Process
 from lxgpu.ports.inventory import Inventory, Tx, VersionMovedError
-from lxgpu.ports.small import Clock, Locks, Login, Progress, Texts
+from lxgpu.ports.small import Clock, Locks, Login, Notifier, Progress, Texts
 
 __all__ = [
     "Change",
@@ -20,6 +20,7 @@ __all__ = [
     "Locks",
     "Login",
     "Network",
+    "Notifier",
     "Pool",
     "Process",
     "Progress",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
+from lxgpu.model.assignment import Assignment
 from lxgpu.model.operation import Event, Identity, Operation
+from lxgpu.model.reservation import Notice, Reservation
 from lxgpu.model.snapshot import Records, Row
+from lxgpu.model.usage import Sample
 
 
 class Tx(Protocol):
@@ -52,6 +55,30 @@ class Inventory(Protocol):
 
     def events(self, *, subject: str | None = None, since: datetime | None = None, limit: int = 1000) -> list[Event]:
         """History, newest first."""
+
+    def closed_since(self, since: datetime) -> tuple[Assignment, ...]:
+        """Assignments closed at or after an instant, newest first."""
+
+    def reservation(self, identifier: str) -> Reservation | None:
+        """One reservation, closed ones too."""
+
+    def reservations_since(self, since: datetime) -> tuple[Reservation, ...]:
+        """Reservations made or closed at or after an instant, and all open ones, oldest first."""
+
+    def notices_about(self, about: str) -> tuple[Notice, ...]:
+        """What people were or are to be told about an assignment or a reservation, sent ones too, oldest first."""
+
+    def add_samples(self, samples: Iterable[Sample]) -> None:
+        """Keep a batch of readings; the inventory's version stays."""
+
+    def samples(self, *, since: datetime, uuid: str | None = None) -> tuple[Sample, ...]:
+        """The samples kept of one card or of all from an instant on, oldest first."""
+
+    def thin_samples(self, now: datetime) -> int:
+        """Merge old samples into few: after a day one a minute, after a week one in ten minutes, none after a year.
+
+        Returns how many rows went.
+        """
 
     def assignments_at(self, at: datetime) -> Records:
         """Who held what at an instant of the past (only `assignments` and `instances` are filled)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
@@ -48,3 +48,13 @@ class Texts(Protocol):
 
     def render(self, template: str, **values: object) -> str:
         """A template filled in. Error `bad_file`: the template is missing or broken."""
+
+
+class Notifier(Protocol):
+    """Ways to reach people outside of their containers: mail, webhooks, programs."""
+
+    def send(self, subject: str, text: str, *, mail: str | None) -> Mapping[str, str]:
+        """Hand a message to the channels set, and to a mail address if one is known.
+
+        Returns each way's outcome: `sent`, or why not. Bounded in time, and raises nothing.
+        """
