@@ -22,6 +22,7 @@ from lxgpu.services.cardviews import GpuView
 from lxgpu.services.explain import ReasonView
 from lxgpu.services.looking import Look
 from lxgpu.services.overview import StatusView
+from lxgpu.services.unknown import meant
 from lxgpu.services.views import InstanceView
 
 _EVENTS = 1000
@@ -91,10 +92,11 @@ def the_gpu(found: Scene, text: str) -> GpuView:
     uuid = find_gpu(text, {view.uuid: view.pci for view in found.cards.views})
     view = next((view for view in found.cards.views if view.uuid == uuid), None)
     if view is None:
+        hint = meant(text, (row.name for row in found.records.instances))
         raise LxgpuError(
             "not_found",
             f"there is no container and no card {text}",
-            fix="lxgpu ls --all lists the containers, lxgpu gpus the cards",
+            fix=f"{hint}lxgpu ls --all lists the containers, lxgpu gpus the cards",
         )
     return view
 

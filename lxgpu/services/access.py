@@ -19,6 +19,7 @@ from lxgpu.model.snapshot import Records
 from lxgpu.ports import Engine, HostProbe, Ran, Texts
 from lxgpu.services.listing import state_of
 from lxgpu.services.report import ssh_host
+from lxgpu.services.unknown import no_container
 
 HOST_KEY = "/etc/ssh/ssh_host_{kind}_key.pub"
 _KINDS = ("ed25519", "ecdsa", "rsa")
@@ -74,7 +75,7 @@ def known(records: Records, name: str) -> Instance:
     """
     row = records.instance(name)
     if row is None or row.state is InstanceState.TRASHED:
-        raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
+        raise no_container(records, name)
     return row
 
 

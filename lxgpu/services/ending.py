@@ -20,6 +20,7 @@ from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import check_ready, known_instance, ready_instance
 from lxgpu.services.operations import Recipe, Step, Wait, Work, carry_out
 from lxgpu.services.site import Site
+from lxgpu.services.unknown import no_container
 from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, home_volume, instance_text
 
 STOP_S = 30.0
@@ -305,5 +306,5 @@ def _end(
 def _row(now: Snapshot, name: str) -> Instance:
     row = now.records.instance(name)
     if row is None:
-        raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
+        raise no_container(now.records, name)
     return row

@@ -19,6 +19,7 @@ from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.operations import Recipe, Step, carry_out
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
+from lxgpu.services.unknown import no_container
 
 ATTACH = Recipe(
     kind="attach",
@@ -131,9 +132,10 @@ def open_release(site: Site, tx: Tx, now: Snapshot, name: str, *, slots_taken: l
 
 def known_instance(site: Site, name: str) -> Instance:
     """The row of an instance; error `not_found`."""
-    row = site.inventory.read().instance(name)
+    records = site.inventory.read()
+    row = records.instance(name)
     if row is None:
-        raise _unknown(name)
+        raise no_container(records, name)
     return row
 
 
@@ -146,7 +148,7 @@ def ready_row(now: Snapshot, name: str) -> Instance:
     """The same, of the rows that a transaction decides on: it may have been suspended or deleted since it was read."""
     row = now.records.instance(name)
     if row is None:
-        raise _unknown(name)
+        raise no_container(now.records, name)
     return check_ready(row)
 
 
@@ -160,10 +162,6 @@ def check_ready(row: Instance) -> Instance:
             fix=f"lxgpu resume {row.name}" if row.state is InstanceState.SUSPENDED else f"lxgpu show {row.name}",
         )
     return row
-
-
-def _unknown(name: str) -> LxgpuError:
-    return LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
 
 
 def _counted(snapshot: Snapshot, request: GpuRequest, *, number: int, more: bool) -> GpuRequest:

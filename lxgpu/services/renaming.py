@@ -137,7 +137,9 @@ def _move(tx: Tx, row: Instance, renamed: Instance, operation: Operation) -> Non
     """Everything that goes by the name of an instance goes by its other name, in one transaction."""
     tx.drop(row)
     tx.put(renamed)
-    tx.put(*(replace(held, instance=renamed.name) for held in tx.records.assignments if held.instance == row.name))
+    records = tx.records
+    for rows in (records.assignments, records.reservations, records.keeps, records.notices):
+        tx.put(*(replace(one, instance=renamed.name) for one in rows if one.instance == row.name))
     tx.put(operation)
 
 

@@ -23,6 +23,7 @@ from lxgpu.services.identity import ensure_identity
 from lxgpu.services.lending import known_instance, ready_instance
 from lxgpu.services.operations import Recipe, Step, Work, carry_out
 from lxgpu.services.site import Site
+from lxgpu.services.unknown import no_container
 from lxgpu.services.wanted import full
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
@@ -210,7 +211,7 @@ def _run(site: Site, name: str, recipe: Recipe, snapshot: str) -> None:
         make_way(tx, now, name)
         row = now.records.instance(name)
         if row is None:
-            raise LxgpuError("not_found", f"there is no container {name}", fix="lxgpu ls lists those there are")
+            raise no_container(now.records, name)
         _may(row)
         args = {"snapshot": snapshot, "was_running": row.running}
         operation = new_operation(site, kind=recipe.kind, instance=name, args=args)

@@ -10,6 +10,7 @@ from fakes.site import make_site, newcomer
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Power
+from lxgpu.model.reservation import Keep, Kind, Notice, Reservation, ReservationState
 from lxgpu.services import power, renaming
 from lxgpu.services.wanted import KEY_UUID
 
@@ -40,6 +41,20 @@ def test_only_the_name_changes(site):
     assert machine.config[KEY_UUID] == uuid
     assert ("default", "alice") not in site.engine.machines
     assert "/etc/ssh/authorized_keys.d/alice" in machine.files
+
+
+def test_what_is_booked_and_kept_goes_along(site):
+    """A booking, a word to keep idle cards, a notice not sent yet: nothing is left under the old name."""
+    now = site.clock.now()
+    booking = Reservation(
+        "r1", "alice", "alice", Kind.BOOKING, 1, ReservationState.SCHEDULED, now, 60, start=now, until=now
+    )
+    notice = Notice("n1", "warned", "alice", "alice", now)
+    with site.write() as tx:
+        tx.put(booking, Keep("k1", "alice", "alice", now, now, "a run"), notice)
+    renaming.rename(site, "alice", "box")
+    after = site.inventory.read()
+    assert [row.instance for row in (*after.reservations, *after.keeps, *after.notices)] == ["box"] * 3
 
 
 def test_a_stopped_one_stays_stopped(site):

@@ -1,0 +1,25 @@
+"""A name that nothing has: the one error that says so, with what was probably meant; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import InstanceState
+from lxgpu.model.snapshot import Records
+
+
+def no_container(records: Records, name: str) -> LxgpuError:
+    """Error `not_found` for a container's name; deleted ones are not offered."""
+    names = [row.name for row in records.instances if row.state is not InstanceState.TRASHED]
+    return LxgpuError(
+        "not_found", f"there is no container {name}", fix=f"{meant(name, names)}lxgpu ls lists those there are"
+    )
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """`did you mean alice? `, or nothing when no name is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 -- for the error only
+
+    near = get_close_matches(name, sorted(names), n=2)
+    return f"did you mean {' or '.join(near)}? " if near else ""
