@@ -1,0 +1,125 @@
+"""What people are told: every kind of notice with the facts that it needs; the words stand in templates/notices.
+
+`facts` of `notices.notice` must have exactly the facts of its kind, in the form that is said here. A fact in `may_lack`
+may be None, which means "not known" or "none"; all others must be there. Every template also has `instance`, `person`,
+`host` and `contact`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Fact(StrEnum):
+    """The form of a fact, as it is given; in a template it is text for people.
+
+    `gpus`: the UUIDs of cards (at least one). `instant`: an aware datetime, shown in the lab's zone. `seconds`: a
+    length of time. `count`: a whole number. `text`: words, one line, may be empty. `flag`: yes or no.
+    """
+
+    GPUS = "gpus"
+    INSTANT = "instant"
+    SECONDS = "seconds"
+    COUNT = "count"
+    TEXT = "text"
+    FLAG = "flag"
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeKind:
+    """One kind: when it is sent, its facts, which of them may be None, and whether the lab's admins hear it too."""
+
+    when: str
+    facts: Mapping[str, Fact]
+    may_lack: frozenset[str] = frozenset()
+    admins: bool = False
+
+
+GPUS, INSTANT, SECONDS, COUNT, TEXT, FLAG = Fact
+_LOSS = {"gpus": GPUS, "by": TEXT, "rule": TEXT}
+"""`by` is who wants the cards (a person, or `the admin`; empty: nobody in particular), `rule` why they may have them,
+as in "bob is within his guarantee" or "your lease ended at 12:00"."""
+_BOOKING = {"booking": TEXT, "number": COUNT, "model": TEXT, "start": INSTANT, "until": INSTANT}
+"""`booking` is its id, `number` of cards, `model` the pattern asked for."""
+
+KEEP, EXTEND, USE = "keep", "extend", "use"
+"""Values of `how` of a warning: `gpu keep`, `gpu extend`, or any work on the card calls it off; empty: nothing does.
+`keep` counts for idle cards, where work helps as well."""
+
+NOTICES: Mapping[str, NoticeKind] = {
+    "warned": NoticeKind(
+        "cards will be taken at `due_at`; `back_at` is when they are thought to return",
+        {**_LOSS, "due_at": INSTANT, "how": TEXT, "back_at": INSTANT},
+        may_lack=frozenset({"back_at"}),
+    ),
+    "unwarned": NoticeKind("a warning is called off; `why` in words", {"gpus": GPUS, "why": TEXT}),
+    "taken": NoticeKind(
+        "cards were taken; `claim` says that a claim to get them back stands, until `dies`",
+        {**_LOSS, "claim": FLAG, "back_at": INSTANT, "dies": INSTANT},
+        may_lack=frozenset({"back_at", "dies"}),
+    ),
+    "returned": NoticeKind(
+        "cards that had been taken are back, until `until` (None: open)",
+        {"gpus": GPUS, "until": INSTANT},
+        may_lack=frozenset({"until"}),
+    ),
+    "booking_ahead": NoticeKind(
+        "12 h and 1 h before: a booking of `by` is likely to need these cards from `start` until `until`",
+        {"gpus": GPUS, "by": TEXT, "start": INSTANT, "until": INSTANT},
+    ),
+    "booking_starts": NoticeKind("the own booking starts soon", _BOOKING),
+    "booking_ready": NoticeKind(
+        "the booked (or queued for) cards are attached", {"booking": TEXT, "gpus": GPUS, "until": INSTANT}
+    ),
+    "booking_ends": NoticeKind(
+        "the own booking ends soon; `next_by` is who waits for the cards (empty: nobody, so they may be kept)",
+        {"booking": TEXT, "gpus": GPUS, "until": INSTANT, "next_by": TEXT},
+    ),
+    "booking_failed": NoticeKind(
+        "the cards did not come free in time, or the booking cannot be kept; `next` says what happens now",
+        {**_BOOKING, "why": TEXT, "next": TEXT},
+        admins=True,
+    ),
+    "booking_missed": NoticeKind(
+        "nobody used the booked cards for `no_show` after the start, so the rest goes to others",
+        {**_BOOKING, "no_show": SECONDS},
+    ),
+    "lease_ends": NoticeKind(
+        "a lease ends; the cards stay until somebody waits; `extend` says whether `gpu extend` may be used",
+        {"gpus": GPUS, "until": INSTANT, "extend": FLAG},
+    ),
+    "idle_warning": NoticeKind(
+        "30 and 10 min before idle cards are taken for `by`, who waits; `since` is when the work ended",
+        {"gpus": GPUS, "since": INSTANT, "due_at": INSTANT, "by": TEXT},
+        may_lack=frozenset({"since"}),
+    ),
+    "claim_offered": NoticeKind(
+        "cards for a claim are free, but only until `until`, or the container must be started first (`why`)",
+        {"number": COUNT, "model": TEXT, "until": INSTANT, "why": TEXT},
+        may_lack=frozenset({"until"}),
+    ),
+    "claim_died": NoticeKind("a claim ended without the cards", {"number": COUNT, "model": TEXT, "why": TEXT}),
+    "quarantined": NoticeKind(
+        "cards could not be proven free and go to nobody; `fix` is what the person can do",
+        {"gpus": GPUS, "why": TEXT, "fix": TEXT},
+        admins=True,
+    ),
+    "health": NoticeKind(
+        "a card has a fault; `xid` from the kernel log; `yours` says that the user's own program caused it (31, 13)",
+        {"gpus": GPUS, "xid": COUNT, "what": TEXT, "yours": FLAG},
+        may_lack=frozenset({"xid"}),
+        admins=True,
+    ),
+    "restarted": NoticeKind(
+        "the host or the container went down and is up again since `at`: what ran has ended; `gpus` are held still",
+        {"at": INSTANT, "gpus": GPUS},
+        may_lack=frozenset({"gpus"}),
+    ),
+    "expires": NoticeKind(
+        "the person or the container ends at `until`; `then` says what happens then",
+        {"until": INSTANT, "then": TEXT},
+    ),
+}
+"""Every kind by its name, which is also the name of its template."""
