@@ -14,12 +14,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lxgpu"
 LONGEST_MODULE = 350
 
-BASE = {"__init__", "errors", "figures", "units", "instants"}
+BASE = {"__init__", "errors", "figures", "units", "instants", "plain"}
 LAYERS: dict[str, set[str]] = {
     "__init__": set(),
     "__main__": {"cli"},
     "errors": set(),
     "figures": set(),
+    "plain": set(),
     "units": {"errors", "figures"},
     "instants": {"errors", "units"},
     "model": BASE,

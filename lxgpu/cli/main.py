@@ -107,8 +107,8 @@ def _report(error: BaseException, words: list[str], screen: Screen) -> int:
     told = _translated(error, screen)
     screen.alarm(error_text(told), word=f"error[{told.code}]")
     if wants_json(words) and not screen.document_written:
-        from lxgpu.cli.plain import plain  # noqa: PLC0415
         from lxgpu.cli.render import json_text  # noqa: PLC0415
+        from lxgpu.plain import plain  # noqa: PLC0415
 
         screen.data(json_text({"error": plain(error_object(told))}))
     return int(told.status)

@@ -226,7 +226,7 @@ class Output:
         self.items("plans" if self.structured else "steps", [plan] if self.structured else plan.steps, PLAN_COLUMNS)
 
     def _document(self, noun: str, rows: list[object], error: LxgpuError | None) -> None:
-        from lxgpu.cli.plain import plain  # noqa: PLC0415
+        from lxgpu.plain import plain  # noqa: PLC0415
 
         document: dict[str, object] = {"schema": f"lxgpu.{noun}/v1", "items": plain(rows)}
         if error is not None:

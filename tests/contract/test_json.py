@@ -17,9 +17,9 @@ from lxgpu.cli.columns import gpu_columns
 from lxgpu.cli.failure import error_object
 from lxgpu.cli.history import EventView
 from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
-from lxgpu.cli.plain import plain
 from lxgpu.cli.render import Output, Screen
 from lxgpu.errors import CATALOGUE, LxgpuError, Problem
+from lxgpu.plain import plain
 from lxgpu.ports import Change
 from lxgpu.services import ending, explain, looking
 from lxgpu.services.cards import card_views, past_views

@@ -17,12 +17,12 @@ import pytest
 from inventory_rows import T0, assignment, at, card, instance, person
 
 from lxgpu import quick
-from lxgpu.cli.plain import plain
 from lxgpu.drivers.engine import LxdEngine
 from lxgpu.inventory.migrations import known
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.instance import InstanceState, Limits
+from lxgpu.plain import plain
 from lxgpu.services.listing import instance_items
 
 LISTEN = "10.0.0.1"

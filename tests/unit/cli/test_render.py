@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lxgpu.cli.history import in_words
-from lxgpu.cli.plain import cell, pick, plain
+from lxgpu.cli.plain import cell, pick
 from lxgpu.cli.render import Column, Output, Screen
 from lxgpu.cli.table import lines, width
 from lxgpu.cli.times import Times
@@ -24,6 +24,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import InstanceState, Limits
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
+from lxgpu.plain import plain
 
 AT = datetime(2027, 5, 1, 9, 0, tzinfo=timezone(timedelta(hours=8)))
 
