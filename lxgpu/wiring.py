@@ -217,7 +217,9 @@ def warm() -> None:
 
 def site(say: Progress, *, read_only: bool = False, store: Inventory | None = None) -> Site:
     """Everything a use case works with, on this host; `store` in the place of its inventory."""
+    from lxgpu.drivers.board import FolderBoard  # noqa: PLC0415
     from lxgpu.drivers.login import ParamikoLogin  # noqa: PLC0415
+    from lxgpu.drivers.notify import ChannelNotifier  # noqa: PLC0415
     from lxgpu.drivers.system import FileLocks, SystemClock  # noqa: PLC0415
     from lxgpu.services.site import Site  # noqa: PLC0415
 
@@ -231,6 +233,8 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
         locks=FileLocks(chosen.run_dir / "locks", clock),
         login=ParamikoLogin(),
         texts=texts(),
+        notify=ChannelNotifier((one.kind, one.to, one.sender) for one in chosen.channels),
+        board=FolderBoard(guest_folder),
         settings=chosen,
         policy=cache(lambda: policy(say)),
         profile=cache(profile),

@@ -40,6 +40,7 @@ LAYERS: dict[str, set[str]] = {
 """Part of lxgpu → the other parts it may import (`__init__` holds the version)."""
 
 HOMES = {
+    "apprise": "lxgpu.drivers.",
     "pylxd": "lxgpu.drivers.",
     "requests": "lxgpu.drivers.",
     "pynvml": "lxgpu.drivers.",
@@ -55,10 +56,10 @@ HOMES = {
 }
 """Library → where alone it may be imported. A library that is not here is not a dependency."""
 
-SINGLE = {"pylxd", "pynvml", "paramiko", "cryptography", "jinja2"}
+SINGLE = {"apprise", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2"}
 """These have one module, so that there is one place to look at when they change."""
 
-LATE = {"pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich"}
+LATE = {"apprise", "pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich"}
 """These are imported inside functions only."""
 
 HEAVY = LATE | {"pydantic", "yaml", "sqlite3"}

@@ -7,9 +7,10 @@ object or an exception of its library out: answers are model values, errors are 
 from lxgpu.ports.engine import Change, Engine, Image, Network, Pool, Ran, Server
 from lxgpu.ports.host import Holders, HostProbe, Process
 from lxgpu.ports.inventory import Inventory, Tx, VersionMovedError
-from lxgpu.ports.small import Clock, Locks, Login, Notifier, Progress, Texts
+from lxgpu.ports.small import Board, Clock, Locks, Login, Notifier, Progress, Texts
 
 __all__ = [
+    "Board",
     "Change",
     "Clock",
     "Engine",

@@ -54,7 +54,20 @@ class Notifier(Protocol):
     """Ways to reach people outside of their containers: mail, webhooks, programs."""
 
     def send(self, subject: str, text: str, *, mail: str | None) -> Mapping[str, str]:
-        """Hand a message to the channels set, and to a mail address if one is known.
+        """Hand a message to the channels set, and to mail addresses (with commas between them) if any are known.
 
         Returns each way's outcome: `sent`, or why not. Bounded in time, and raises nothing.
         """
+
+
+class Board(Protocol):
+    """Files that a container sees in /var/lib/lxgpu, written on the host whatever the container is doing.
+
+    Error `unavailable`: the host cannot write them (its own disk is full).
+    """
+
+    def read(self, instance: str, file: str) -> str:
+        """What stands in a file; empty when there is none."""
+
+    def write(self, instance: str, file: str, text: str) -> bool:
+        """Put a text in the file's place in one go; False when it stood there already."""

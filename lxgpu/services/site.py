@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lxgpu.config.profiles import Profile
 from lxgpu.config.settings import Settings
 from lxgpu.model.quota import Policy
-from lxgpu.ports import Clock, Engine, HostProbe, Inventory, Locks, Login, Progress, Texts, Tx
+from lxgpu.ports import Board, Clock, Engine, HostProbe, Inventory, Locks, Login, Notifier, Progress, Texts, Tx
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Site:
 
     `policy`, `profile`, `nvidia` (the configuration that mounts the driver's libraries), `guest` (a container's folder
     on this host), `unix_groups` and `host_uid` are called when needed, since they cost time. `actor` is who gave the
-    command. `say` tells people about progress.
+    command. `say` tells people about progress. `notify` reaches people outside, `board` is what they see inside.
     """
 
     host: str
@@ -29,6 +29,8 @@ class Site:
     locks: Locks
     login: Login
     texts: Texts
+    notify: Notifier
+    board: Board
     settings: Settings
     policy: Callable[[], Policy]
     profile: Callable[[str], Profile]

@@ -1,7 +1,8 @@
 """A whole site of fakes: an LXD, a host, an inventory, people who log in.
 
 `site = make_site(tmp_path, gpus=2)`; then `site.engine` is a FakeEngine, `site.probe` a HostOfSite (a FakeProbe),
-`site.clock` a FakeClock, `site.locks` FakeLocks, `site.inventory` a MemoryInventory, `site.say.lines` what was told.
+`site.clock` a FakeClock, `site.locks` FakeLocks, `site.inventory` a MemoryInventory, `site.say.lines` what was told,
+`site.notify` a FakeNotifier, `site.board` a FakeBoard.
 `newcomer(site, "alice", gpus=1)` makes a container the way `lxgpu create` does.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from fakes.engine import FakeEngine
 from fakes.engine_core import FakeInstance, File
 from fakes.login import FakeLogin
+from fakes.people import FakeBoard, FakeNotifier
 from fakes.probe import FakeProbe, beside
 from fakes.system import FakeClock, FakeLocks
 
@@ -180,6 +182,8 @@ def make_site(
         locks=FakeLocks(clock),
         login=LoginOfSite(clock, engine),
         texts=JinjaTexts((shipped("templates"),)),
+        notify=FakeNotifier(),
+        board=FakeBoard(),
         settings=make_settings(folder),
         policy=lambda: rules,
         profile=lambda name: _profile(known, name),

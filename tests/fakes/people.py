@@ -1,0 +1,43 @@
+"""Ways to tell people, in memory: a notifier that remembers, and the files that containers see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lxgpu.errors import LxgpuError
+
+
+class FakeNotifier:
+    """`ports.Notifier` that remembers in `sent` (subject, text, mail); `ways` is what it answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, str | None]] = []
+        self.ways: dict[str, str] = {}
+
+    def send(self, subject: str, text: str, *, mail: str | None) -> Mapping[str, str]:
+        """Remember."""
+        self.sent.append((subject, text, mail))
+        return dict(self.ways)
+
+
+class FakeBoard:
+    """`ports.Board`: `files` by (instance, file); the folder of an instance in `full` takes nothing."""
+
+    def __init__(self) -> None:
+        self.files: dict[tuple[str, str], str] = {}
+        self.full: set[str] = set()
+        self.writes = 0
+
+    def read(self, instance: str, file: str) -> str:
+        """What stands there."""
+        return self.files.get((instance, file), "")
+
+    def write(self, instance: str, file: str, text: str) -> bool:
+        """Put it there, unless it is there already."""
+        if self.files.get((instance, file)) == text:
+            return False
+        if instance in self.full:
+            raise LxgpuError("unavailable", f"the folder of {instance} cannot be used", why="No space left on device")
+        self.writes += 1
+        self.files[instance, file] = text
+        return True
