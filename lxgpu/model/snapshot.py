@@ -109,3 +109,4 @@ class Snapshot:
     unix_groups: dict[str, frozenset[str]] = field(default_factory=dict)
     verdicts: Mapping[Slot, IdleVerdict] = field(default_factory=dict)
     past: tuple[Assignment, ...] = ()
+    shows: frozenset[str] = frozenset()

@@ -86,7 +86,7 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
         taken = sorted({blocked[gpu.uuid].text for gpu in fitting if gpu.uuid in blocked})
         text = f"{request.more} GPU{'s' * (request.more != 1)} asked for, {len(free)} of {len(fitting)} are free"
         return (Reason("no_capacity", text), *(Reason("no_capacity", line) for line in taken))
-    return tuple(Slot(gpu.uuid) for gpu in _nearest(snapshot, free, request.more))
+    return tuple(Slot(gpu.uuid) for gpu in nearest(snapshot, free, request.more))
 
 
 def _exactly(
@@ -107,7 +107,8 @@ def fits(model: str, pattern: str) -> bool:
     return fnmatchcase(model.lower(), wanted if "*" in wanted else f"*{wanted}*")
 
 
-def _nearest(snapshot: Snapshot, free: list[Gpu], count: int) -> list[Gpu]:
+def nearest(snapshot: Snapshot, free: list[Gpu], count: int) -> list[Gpu]:
+    """Of free cards so many that lie near each other, those that are proven free first."""
     def rank(gpu: Gpu) -> tuple[bool, str]:
         known = snapshot.records.slot(Slot(gpu.uuid))
         return (known is None or not known.proven(snapshot.seen.boot_id), gpu.pci)

@@ -68,6 +68,16 @@ def mend(site: Site, seen: Observation) -> tuple[str, ...]:
     return tuple(extra)
 
 
+def begin_mending(site: Site, seen: Observation) -> tuple[str, ...]:
+    """The same, but only begun: whoever advances the journal's operations takes the cards off."""
+    begun = []
+    for name in extra_cards(site.inventory.read(), seen):
+        with site.locks.hold(name, wait_s=0) as free:
+            if free and _begin(site, name) is not None:
+                begun.append(name)
+    return tuple(begun)
+
+
 def _begin(site: Site, name: str) -> str | None:
     """Look once more, now that nobody else is at work on it: a release may have been under way."""
 

@@ -166,6 +166,13 @@ def finish(site: Site, recipe: Recipe, identifier: str) -> Operation:
         site.clock.sleep(min(POLL_S + waited * SLACK, LONGEST_POLL_S))
 
 
+def advance(site: Site, recipe: Recipe, identifier: str) -> Operation | None:
+    """Take the steps that can be taken now, and wait for nothing; None when another process has the instance in hand."""
+    operation = _known(site, identifier)
+    with site.locks.hold(operation.instance, wait_s=0) as held:
+        return _advance(site, recipe, identifier) if held else None
+
+
 @contextmanager
 def _locked(site: Site, name: str) -> Iterator[None]:
     with site.locks.hold(name, wait_s=LOCK_WAIT_S) as held:
