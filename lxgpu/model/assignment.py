@@ -37,7 +37,8 @@ class Assignment:
     """One slot held by (or promised to) one instance.
 
     `since` is when it was attached, `until` the end of the lease (None: open), `due_at` when the
-    next thing happens to it (end of a grace). `outcome` says how a closed one ended, and by which rule a warned one will.
+    next thing happens to it (end of a grace). `outcome` says how a closed one ended, and by which rule a warned one
+    will.
     """
 
     id: str

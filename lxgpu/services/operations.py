@@ -167,7 +167,7 @@ def finish(site: Site, recipe: Recipe, identifier: str) -> Operation:
 
 
 def advance(site: Site, recipe: Recipe, identifier: str) -> Operation | None:
-    """Take the steps that can be taken now, and wait for nothing; None when another process has the instance in hand."""
+    """Take the steps that can be taken now, waiting for nothing; None when another process has the instance in hand."""
     operation = _known(site, identifier)
     with site.locks.hold(operation.instance, wait_s=0) as held:
         return _advance(site, recipe, identifier) if held else None
