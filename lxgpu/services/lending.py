@@ -90,19 +90,27 @@ def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] 
     uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, uuids)
 
     def write(tx: Tx, now: Snapshot) -> str | None:
-        make_way(tx, now, name)
-        decision = decide_release(now, name, count=count, uuids=uuids, busy=busy)
-        raise_if_refused(decision, f"release {name}", now.policy)
-        if not decision.slots:
-            return None
-        return open_release(
-            site, tx, now, name, slots_taken=[str(slot) for slot in decision.slots], outcome="given back"
-        )
+        return intend_release(site, tx, now, name, count=count, uuids=uuids, busy=busy)
 
     if carry_out(site, RELEASE, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus) is None:
         site.say("it holds no GPU")
         return
     _tell_quarantine(site, name)
+
+
+def intend_release(
+    site: Site, tx: Tx, now: Snapshot, name: str, *, count: int | None, uuids: tuple[str, ...] = (), busy: bool
+) -> str | None:
+    """Decide which cards go back, and open the operation that takes them; None when there are none to take.
+
+    The caller holds the instance's lock. Errors: what `decide_release` refuses, and `conflict`.
+    """
+    make_way(tx, now, name)
+    decision = decide_release(now, name, count=count, uuids=uuids, busy=busy)
+    raise_if_refused(decision, f"release {name}", now.policy)
+    if not decision.slots:
+        return None
+    return open_release(site, tx, now, name, slots_taken=[str(slot) for slot in decision.slots], outcome="given back")
 
 
 def open_release(site: Site, tx: Tx, now: Snapshot, name: str, *, slots_taken: list[str], outcome: str) -> str:
