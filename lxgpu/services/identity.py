@@ -10,6 +10,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState
 from lxgpu.model.operation import Identity
 from lxgpu.ports import Server
+from lxgpu.services.promised import plain
 from lxgpu.services.site import Site
 
 KEY_INVENTORY = "user.lxgpu.inventory"
@@ -91,6 +92,8 @@ def mirror_promises(site: Site) -> None:
     promises: dict[str, dict[str, object]] = {
         "closed": {card.uuid: [card.closed, card.closed_by] for card in records.cards if card.closed},
         "quarantined": {str(row.slot): row.quarantine for row in records.slots if row.quarantine},
+        "reservations": {row.id: plain(row) for row in records.reservations},
+        "keeps": {row.id: plain(row) for row in records.keeps},
         "people": {row.name: [row.uid, row.ssh_port] for row in records.persons if row.name not in housed},
         "keys": {
             row.name: sorted(lines)

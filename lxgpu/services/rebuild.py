@@ -20,11 +20,12 @@ from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person, Sighting
 from lxgpu.model.operation import Identity
+from lxgpu.model.reservation import Keep, Reservation
 from lxgpu.model.snapshot import Observation, Row
 from lxgpu.policy.drift import TEMPLATE_PREFIX, is_orphan
 from lxgpu.policy.exclusivity import holdings
 from lxgpu.ports import Change, Server, Tx
-from lxgpu.services import instances, observe
+from lxgpu.services import instances, observe, promised
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY, KEY_PROMISES, declare, identity_of
 from lxgpu.services.site import Site
@@ -46,6 +47,7 @@ class Found:
     assignments: list[Assignment] = field(default_factory=list)
     slots: dict[Slot, SlotRecord] = field(default_factory=dict)
     cards: dict[str, Card] = field(default_factory=dict)
+    promised: list[Reservation | Keep] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
     def rows(self) -> list[Row]:
@@ -57,6 +59,7 @@ class Found:
             *self.assignments,
             *self.slots.values(),
             *self.cards.values(),
+            *self.promised,
         ]
 
 
@@ -231,6 +234,10 @@ def _read_promise(found: Found, kind: str, name: str, value: Any, *, now: dateti
         reason, by = value
         known = found.cards.get(name) or Card(uuid=name, host="", pci="", model="", memory_bytes=None, seen_at=now)
         found.cards[name] = replace(known, closed=reason, closed_by=by, closed_at=now)
+    elif kind == "reservations":
+        found.promised.append(promised.reservation(value))
+    elif kind == "keeps":
+        found.promised.append(promised.keep(value))
     elif kind == "quarantined":
         slot = Slot.parse(name)
         found.slots[slot] = SlotRecord(slot=slot, host="", quarantine=value, quarantined_at=now)
@@ -256,7 +263,16 @@ def _settle_doubles(found: Found, *, now: datetime) -> None:
 
 def _replace(tx: Tx, found: Found, identity: Identity) -> None:
     old = tx.records
-    rows: Iterable[Row] = (*old.assignments, *old.operations, *old.slots, *old.keys, *old.instances, *old.persons)
+    rows: Iterable[Row] = (
+        *old.assignments,
+        *old.operations,
+        *old.reservations,
+        *old.keeps,
+        *old.slots,
+        *old.keys,
+        *old.instances,
+        *old.persons,
+    )
     for row in rows:
         tx.drop(row)
     tx.identify(identity)
