@@ -1,0 +1,128 @@
+"""How many slots people and groups keep, against what they are guaranteed and may have; pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.quota import Entitlement
+from lxgpu.model.request import Need
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.admission import entitlement
+
+KEPT = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
+"""States in which somebody has a slot and may go on having it."""
+
+
+class Guarantees:
+    """One snapshot's count of who keeps what, seen by a reservation that looks for cards.
+
+    A slot counts for its holder until it is being released or is promised to somebody else; what is promised to the
+    reservation that looks may still stay where it is.
+    """
+
+    def __init__(self, snapshot: Snapshot, reservation: str = "") -> None:
+        self._snapshot = snapshot
+        self._reservation = reservation
+        self._entitled: dict[str, Entitlement] = {}
+        self.owners = {row.name: row.owner for row in snapshot.records.instances}
+        planned = (row for row in snapshot.records.assignments if row.state is AssignmentState.PLANNED)
+        self._promised = {row.slot: row for row in planned}
+
+    def promised(self, slot: Slot) -> bool | None:
+        """Whether a slot is promised to the reservation that looks; None: to nobody."""
+        row = self._promised.get(slot)
+        if row is None:
+            return None
+        return bool(self._reservation) and row.reservation == self._reservation
+
+    def promises(self, slot: Slot) -> str:
+        """The reservation that a slot is promised to, or an empty text."""
+        row = self._promised.get(slot)
+        return "" if row is None else row.reservation or ""
+
+    def keeps(self, row: Assignment) -> bool:
+        """Whether its holder has a slot and it is promised to nobody else."""
+        return row.state in KEPT and self.promised(row.slot) is not False
+
+    def entitled(self, person: str) -> Entitlement:
+        """What a person may have now."""
+        if person not in self._entitled:
+            self._entitled[person] = entitlement(self._snapshot, person)
+        return self._entitled[person]
+
+    def held(self, person: str) -> int:
+        """How many slots a person keeps, on all hosts."""
+        return self._held[person]
+
+    def beyond(self, person: str) -> int:
+        """How many slots a person keeps beyond their own guarantee; negative: so many below."""
+        return self.held(person) - self.entitled(person).guaranteed
+
+    def over_limit(self, person: str) -> int:
+        """How many slots a person keeps beyond what they may hold now."""
+        return max(0, self.held(person) - self.entitled(person).limit)
+
+    def group_beyond(self, group: str) -> int:
+        """How many slots a group's members keep together beyond its guarantee."""
+        return self._group_held[group] - self._snapshot.policy.group_total(group, self._snapshot.now).guaranteed
+
+    def group_over_limit(self, group: str) -> int:
+        """How many slots a group's members keep together beyond its limit."""
+        limit = self._snapshot.policy.group_total(group, self._snapshot.now).limit
+        return 0 if limit is None else max(0, self._group_held[group] - limit)
+
+    def floors(self, person: str, *, asker: str = "") -> dict[str, int]:
+        """The guarantees that a person's loss counts against, with how many slots may go from under each.
+
+        A group's counts beside the person's own, but not against its own members: the group keeps the card.
+        """
+        shared = set(self.entitled(asker).groups) if asker else set()
+        groups = [name for name in self.entitled(person).groups if name not in shared]
+        guaranteed = {name for name in groups if self._snapshot.policy.group_total(name, self._snapshot.now).guaranteed}
+        found = {f"person:{person}": max(0, self.beyond(person))}
+        return {**found, **{f"group:{name}": max(0, self.group_beyond(name)) for name in sorted(guaranteed)}}
+
+    def covers(self, need: Need) -> str:
+        """Whose guarantee covers a need whole, with all that its owner and their groups have: a sentence, or empty.
+
+        What is promised to the owner counts as had, for whatever it is promised.
+        """
+        person, gpus = need.owner, max(0, need.gpus)
+        entitled = self.entitled(person)
+        had = self.held(person) + self._to_come[person]
+        if entitled.guaranteed and had + gpus <= entitled.guaranteed:
+            return f"{person} has {had}, asks for {gpus} more and is guaranteed {entitled.guaranteed}"
+        for name in entitled.groups:
+            guaranteed = self._snapshot.policy.group_total(name, self._snapshot.now).guaranteed
+            together = self._group_held[name] + sum(
+                count for owner, count in self._to_come.items() if name in self.entitled(owner).groups
+            )
+            if guaranteed and together + gpus <= guaranteed:
+                return f"group {name} has {together}, {gpus} more are asked for, it is guaranteed {guaranteed}"
+        return ""
+
+    @cached_property
+    def _held(self) -> Counter[str]:
+        rows = self._snapshot.records.assignments
+        return Counter(self.owners[row.instance] for row in rows if row.instance in self.owners and self.keeps(row))
+
+    @cached_property
+    def _to_come(self) -> Counter[str]:
+        rows = self._promised.values()
+        return Counter(self.owners[row.instance] for row in rows if row.instance in self.owners)
+
+    @cached_property
+    def _group_held(self) -> Counter[str]:
+        count: Counter[str] = Counter()
+        for person, held in self._held.items():
+            for name in self.entitled(person).groups:
+                count[name] += held
+        return count
+
+
+def over_guarantee(snapshot: Snapshot, person: str) -> int:
+    """How many slots a person keeps beyond their own guarantee; negative: so many below."""
+    return Guarantees(snapshot).beyond(person)

@@ -1,0 +1,143 @@
+"""What could be taken for a need at all: held slots that fit it and that are promised to nobody else; pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import Readings
+from lxgpu.model.request import Need
+from lxgpu.model.reservation import Kind, ReservationState
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.model.usage import NOT_JUDGED
+from lxgpu.policy.guarantees import Guarantees
+from lxgpu.policy.joined import joined
+from lxgpu.policy.placement import fits
+
+_HAD = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
+_RUNS = frozenset({ReservationState.ACTIVE, ReservationState.PREPARING})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Slots of one instance that end together, before any rule is asked.
+
+    `rows` are all that lose their work, `taken` those of them that fit the need. `expired`: their time is over when
+    the need is there; `ends` is the last end among them. `booked`: one is part of a running booking.
+    """
+
+    owner: str
+    rows: tuple[Assignment, ...]
+    taken: tuple[Assignment, ...]
+    idle: bool
+    expired: bool
+    booked: bool
+    work_lost_s: int
+    held_s: int
+    ends: datetime | None = None
+
+    @property
+    def id(self) -> str:
+        """The same for the same slots at all times."""
+        return f"{self.instance}:{self.rows[0].slot}"
+
+    @property
+    def instance(self) -> str:
+        """Whose slots they are."""
+        return self.rows[0].instance
+
+    @property
+    def size(self) -> int:
+        """How many slots the need gets of it."""
+        return len(self.taken)
+
+
+def parts(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Part, ...]:
+    """All parts, by id.
+
+    Work of which any slot is being attached, released, stuck or promised to somebody else is left alone whole; so is
+    what a running booking holds, but for an admin's `no_warning`. The instance's own slots are no supply for it.
+    """
+    wanted = _wanted(snapshot, need)
+    held: dict[str, list[Assignment]] = defaultdict(list)
+    for row in snapshot.records.assignments:
+        if row.live and row.instance != need.instance and row.instance in ledger.owners:
+            held[row.instance].append(row)
+    found = []
+    for rows in held.values():
+        for group in joined(snapshot.seen, rows, idle=lambda row: _idle(snapshot, row)):
+            taken = tuple(row for row in group if row.slot.gpu in wanted)
+            free_to_go = all(row.state in _HAD and ledger.keeps(row) for row in group)
+            if taken and free_to_go:
+                found.append(_part(snapshot, need, ledger.owners[group[0].instance], group, taken))
+    return tuple(sorted((part for part in found if need.no_warning or not part.booked), key=lambda part: part.id))
+
+
+def _part(
+    snapshot: Snapshot, need: Need, owner: str, group: tuple[Assignment, ...], taken: tuple[Assignment, ...]
+) -> Part:
+    at = max(need.at, snapshot.now)
+    ends = [_end(snapshot, row) for row in group]
+    over = [end for end in ends if end is not None and end <= at]
+    return Part(
+        owner=owner,
+        rows=group,
+        taken=taken,
+        idle=all(_idle(snapshot, row) for row in group),
+        expired=len(over) == len(group),
+        booked=any(_booked(snapshot, row, at) for row in group),
+        work_lost_s=sum(_work_lost_s(snapshot, row) for row in group),
+        held_s=sum(_seconds(row, snapshot.now) for row in group),
+        ends=max(over, default=None),
+    )
+
+
+def _wanted(snapshot: Snapshot, need: Need) -> frozenset[str]:
+    """The host's cards that fit the need and could be lent again: not closed, not stuck, and NVML can read them."""
+    records, readings = snapshot.records, snapshot.seen.readings
+    out = {row.uuid for row in records.cards if row.closed} | {row.slot.gpu for row in records.slots if row.quarantine}
+    good = {gpu.uuid for gpu in snapshot.seen.gpus} if readings is None else set(_read(snapshot, readings))
+    return frozenset(gpu.uuid for gpu in snapshot.seen.gpus if fits(gpu.model, need.pool) and gpu.uuid in good - out)
+
+
+def _read(snapshot: Snapshot, readings: Readings) -> Iterator[str]:
+    """Cards that NVML can read; a lost one may not even tell who it is, and then it may be any that has no sample."""
+    if readings.error:
+        return
+    nameless = any(row.fault and not row.uuid for row in readings.items)
+    for gpu in snapshot.seen.gpus:
+        reading = readings.of(gpu.uuid)
+        if (reading is None and not nameless) or (reading is not None and not reading.fault):
+            yield gpu.uuid
+
+
+def _idle(snapshot: Snapshot, row: Assignment) -> bool:
+    return snapshot.verdicts.get(row.slot, NOT_JUDGED).takeable(snapshot.now)
+
+
+def _booked(snapshot: Snapshot, row: Assignment, at: datetime) -> bool:
+    """Whether it belongs to a booking that runs, and that still does when the cards are needed."""
+    booking = snapshot.records.reservation(row.reservation)
+    if booking is None or booking.kind is not Kind.BOOKING or booking.soft or booking.state not in _RUNS:
+        return False
+    return booking.until is None or booking.until > at
+
+
+def _end(snapshot: Snapshot, row: Assignment) -> datetime | None:
+    booking = snapshot.records.reservation(row.reservation)
+    return row.until or (booking.until if booking is not None and booking.kind is Kind.BOOKING else None)
+
+
+def _work_lost_s(snapshot: Snapshot, row: Assignment) -> int:
+    """At most so much work is lost: all since the attach; of an idle one what its memory still holds."""
+    verdict = snapshot.verdicts.get(row.slot, NOT_JUDGED)
+    if not _idle(snapshot, row):
+        return _seconds(row, snapshot.now)
+    return _seconds(row, verdict.since or snapshot.now) if verdict.parked else 0
+
+
+def _seconds(row: Assignment, until: datetime) -> int:
+    return max(0, int((until - (row.since or row.created_at)).total_seconds()))

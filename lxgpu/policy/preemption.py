@@ -1,0 +1,220 @@
+"""Who may be taken for a need, by which rule and by when: held slots as units for `victims.cheapest`; pure.
+
+The rules, the gentlest first: `expired` and `over_limit` (the title is gone, for anybody who waits), `idle`,
+`booking_start` (granted after the booking was made), `within_guarantee` and `priority`. Minimum runtime and caps bind
+the last two; nobody is taken below their guarantee but for being idle or expired.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lxgpu.instants import format_utc, show_instant
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.quota import Policy
+from lxgpu.model.request import Need
+from lxgpu.model.reservation import Kind
+from lxgpu.model.rules import DAY, IdleWhen, PriorityClass
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.model.usage import NOT_JUDGED
+from lxgpu.policy.guarantees import Guarantees
+from lxgpu.policy.hits import FAIRNESS, hits
+from lxgpu.policy.parts import Part, parts
+from lxgpu.policy.titles import beyond, over_limit
+from lxgpu.policy.victims import Standing, Unit
+
+ASAP = "asap"
+"""The mark in `Reservation.told` of a request whose turn has come: it was not booked ahead."""
+_SURPLUS = frozenset({"expired", "over_limit"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """By which rule, with what was compared, in words and numbers."""
+
+    rule: str
+    why: str
+    numbers: dict[str, object]
+
+
+def units(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
+    """The units on this host that may be taken for a need and are ready in time, by id.
+
+    A need whose `at` is not after now is wanted as soon as possible: for it every unit is in time whose grace can
+    begin now, so that no minimum runtime stands in its way. What was warned for this need already is always in time.
+    """
+    return tuple(unit for unit in candidates(snapshot, need) if _in_time(snapshot, need, unit))
+
+
+def candidates(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
+    """The units that may be taken for a need sooner or later, by id; `ready` says when."""
+    judge = _Judge(snapshot, need)
+    return tuple(unit for part in judge.parts if (unit := judge.unit(part)) is not None)
+
+
+def class_of(policy: Policy, class_name: str) -> PriorityClass:
+    """The class of that name; one that the policy no longer has counts as the lowest, with the usual times."""
+    return policy.classes.get(class_name) or PriorityClass(class_name, priority=0)
+
+
+def lead_s(policy: Policy, class_name: str) -> int:
+    """Seconds from the warning of a holder of that class to a slot that is proven free, at the longest."""
+    return class_of(policy, class_name).grace_s + after_s(policy, class_name)
+
+
+def after_s(policy: Policy, class_name: str) -> int:
+    """Seconds from the end of the grace to a slot that is proven free, at the longest."""
+    return class_of(policy, class_name).term_wait_s + policy.rules.preemption.fence_timeout_s
+
+
+def _in_time(snapshot: Snapshot, need: Need, unit: Unit) -> bool:
+    if unit.begun:
+        return True
+    at = need.at if need.at > snapshot.now else snapshot.now + timedelta(seconds=unit.lead_s)
+    return unit.ready <= at
+
+
+class _Judge:
+    """The rules, asked of every part in one snapshot."""
+
+    def __init__(self, snapshot: Snapshot, need: Need) -> None:
+        self.snapshot, self.need = snapshot, need
+        self.ledger = Guarantees(snapshot, need.reservation)
+        self.parts = parts(snapshot, need, self.ledger)
+        self._covered = self.ledger.covers(need)
+        self._over = over_limit(self.parts, self.ledger)
+        self._beyond = beyond(self.parts, self.ledger, asker=need.owner)
+        self._hits: dict[str, bool] = {}
+
+    def unit(self, part: Part) -> Unit | None:
+        """The part as a unit; None: no rule takes it."""
+        ground = self._ground(part)
+        if ground is None:
+            return None
+        floors = self.ledger.floors(part.owner, asker=self.need.owner)
+        bound = ground.rule in FAIRNESS or ground.rule == "booking_start"
+        if bound and min(floors.values()) < part.size:
+            return None
+        classes = [self._class(row) for row in part.rows]
+        grace = 0 if self.need.no_warning else max(one.grace_s for one in classes)
+        after = max(one.term_wait_s for one in classes) + self.snapshot.policy.rules.preemption.fence_timeout_s
+        begun = [row for row in part.taken if self._begun(row)]
+        standing = self._standing(part, ground.rule)
+        return Unit(
+            id=part.id,
+            instance=part.instance,
+            slots=tuple(row.slot for row in part.taken),
+            standing=standing,
+            priority=max(one.priority for one in classes) if standing >= Standing.BUSY_BEYOND else 0,
+            cards=len(part.rows),
+            weight=2 if self._hit_today(part.owner) else 1,
+            work_lost_s=part.work_lost_s,
+            held_s=part.held_s,
+            ready=self._due(part, ground.rule, begun, grace=grace, after=after) + timedelta(seconds=after),
+            grace_s=grace,
+            after_s=after,
+            rule=ground.rule,
+            why=ground.why,
+            numbers=ground.numbers,
+            begun=bool(begun),
+            floors=tuple((key, most if bound else None) for key, most in floors.items()),
+        )
+
+    def _ground(self, part: Part) -> _Ground | None:
+        """The gentlest rule that takes it. A claim never preempts: it gets what is expired."""
+        now, zone = self.snapshot.now, self.snapshot.policy.zone
+        if part.expired and part.ends is not None:
+            word = "ended" if part.ends <= now else "ends"
+            why = f"the time that it was lent for {word} at {show_instant(part.ends, now=now, zone=zone)}"
+            return _Ground("expired", why, {"until": format_utc(part.ends)})
+        if self.need.kind is Kind.RETURN:
+            return None
+        if part.id in self._over:
+            return self._over_ground(part)
+        if part.idle and self.snapshot.policy.rules.idle.when is IdleWhen.NEEDED:
+            verdict = self.snapshot.verdicts.get(part.rows[0].slot, NOT_JUDGED)
+            since = f" since {show_instant(verdict.since, now=now, zone=zone)}" if verdict.since else ""
+            return _Ground("idle", f"idle{since}", {"idle_since": format_utc(verdict.since) if verdict.since else None})
+        if self._booked_before(part):
+            return _Ground("booking_start", f"lent after {self.need.owner} had booked the time", {})
+        return self._fairness(part)
+
+    def _over_ground(self, part: Part) -> _Ground:
+        held, limit = self.ledger.held(part.owner), self.ledger.entitled(part.owner).limit
+        if held > limit:
+            return _Ground(
+                "over_limit", f"{part.owner} holds {held} and may hold {limit}", {"held": held, "limit": limit}
+            )
+        return _Ground("over_limit", f"{part.owner}'s group holds more than it may", {"held": held})
+
+    def _fairness(self, part: Part) -> _Ground | None:
+        """What minimum runtime and caps bind: the asker's guarantee, then the classes."""
+        classes = [self._class(row) for row in part.rows]
+        if any(self._capped(part.owner, one) for one in classes):
+            return None
+        asker = self.snapshot.policy.classes.get(self.need.class_name)
+        dearest = max(classes, key=lambda one: one.priority)
+        if self._covered and all(one.preemptible for one in classes):
+            held, mine = self.ledger.held(part.owner), self.ledger.entitled(part.owner).guaranteed
+            why = f"{self._covered}; {part.owner} holds {held} and is guaranteed {mine}"
+            return _Ground("within_guarantee", why, {"held": held, "guaranteed": mine})
+        if asker is None or not all(one.yields_to(asker) for one in classes):
+            return None
+        why = f"class {dearest.name} ({dearest.priority}) yields to class {asker.name} ({asker.priority})"
+        numbers: dict[str, object] = {"class": dearest.name, "priority": dearest.priority}
+        return _Ground("priority", why, {**numbers, "for_class": asker.name, "for_priority": asker.priority})
+
+    def _booked_before(self, part: Part) -> bool:
+        """Whether the booking was there first; a request whose turn has come was not booked."""
+        booking = self.snapshot.records.reservation(self.need.reservation)
+        if booking is None or booking.kind is not Kind.BOOKING or booking.told.get(ASAP):
+            return False
+        return all(row.created_at >= booking.created_at for row in part.rows)
+
+    def _standing(self, part: Part, rule: str) -> Standing:
+        if part.booked:
+            return Standing.BOOKED
+        if rule in _SURPLUS:
+            return Standing.IDLE_SURPLUS if part.idle else Standing.BUSY_SURPLUS
+        if rule == "idle":
+            return Standing.IDLE_BEYOND if part.id in self._beyond else Standing.IDLE_WITHIN
+        return Standing.BUSY_BEYOND
+
+    def _due(self, part: Part, rule: str, begun: list[Assignment], *, grace: int, after: int) -> datetime:
+        """The earliest end of the grace; what was warned already has its own."""
+        now = self.snapshot.now
+        told = [row.due_at for row in begun if row.due_at is not None]
+        if told:
+            return max(now, *told)
+        due = now
+        if rule in FAIRNESS or rule == "over_limit":
+            runtimes = (_runtime_over(row, self._class(row)) for row in part.rows)
+            due = max(now, *runtimes)
+        due += timedelta(seconds=grace)
+        # One that is not over yet is ended so that the slot is free at its end, and no sooner.
+        return max(due, part.ends - timedelta(seconds=after)) if rule == "expired" and part.ends else due
+
+    def _begun(self, row: Assignment) -> bool:
+        return row.state is AssignmentState.WARNED and self.ledger.promised(row.slot) is True
+
+    def _class(self, row: Assignment) -> PriorityClass:
+        """The class of an assignment, or else of its holder."""
+        classes = self.snapshot.policy.classes
+        if row.class_name in classes:
+            return classes[row.class_name]
+        return class_of(self.snapshot.policy, self.ledger.entitled(self.ledger.owners[row.instance]).class_name)
+
+    def _capped(self, person: str, chosen: PriorityClass) -> bool:
+        cap = chosen.max_preemptions
+        return cap is not None and cap.amount <= hits(self.snapshot, person, window_s=cap.window_s, ledger=self.ledger)
+
+    def _hit_today(self, person: str) -> bool:
+        if person not in self._hits:
+            self._hits[person] = hits(self.snapshot, person, window_s=DAY, ledger=self.ledger) > 0
+        return self._hits[person]
+
+
+def _runtime_over(row: Assignment, chosen: PriorityClass) -> datetime:
+    begin = row.since or row.created_at
+    return begin + timedelta(seconds=chosen.min_runtime_s)
