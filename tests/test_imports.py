@@ -48,6 +48,7 @@ HOMES = {
     "cryptography": "lxgpu.drivers.",
     "sqlite3": "lxgpu.inventory.",
     "jinja2": "lxgpu.",
+    "icalendar": "lxgpu.services.",
     "pydantic": "lxgpu.config.",
     "pydantic_core": "lxgpu.config.",
     "yaml": "lxgpu.",
@@ -56,10 +57,10 @@ HOMES = {
 }
 """Library → where alone it may be imported. A library that is not here is not a dependency."""
 
-SINGLE = {"apprise", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2"}
+SINGLE = {"apprise", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"}
 """These have one module, so that there is one place to look at when they change."""
 
-LATE = {"apprise", "pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich"}
+LATE = {"apprise", "pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich", "icalendar"}
 """These are imported inside functions only."""
 
 HEAVY = LATE | {"pydantic", "yaml", "sqlite3"}

@@ -8,7 +8,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "Containers",
         (
-            ("create", "create:create", "Make a person's container: cards, limits, keys, SSH login verified"),
+            ("create", "create:create", "Make a person's container: cards, limits, keys, SSH login tested"),
             ("delete", "ending:delete", "Take a container away; its home is kept for a while"),
             ("start", "power:start", "Start a container"),
             ("stop", "power:stop", "Shut a container down; it keeps its cards"),
@@ -29,6 +29,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("gpus", "listing:gpus", "Who holds which card until when, and what is free"),
             ("attach", "lending:attach", "Lend free cards to a running container"),
             ("release", "lending:release", "Give cards back"),
+            ("reservations", "reservations:reservations", "What is booked, who waits, as a list or a calendar"),
             ("gpu", "gpu:gpu", "Look at one card, close it, open it again"),
         ),
     ),
@@ -123,7 +124,7 @@ def help_page() -> str:
         "  Shared GPU servers where everybody keeps an own machine.",
     ]
     for title, commands in SECTIONS:
-        lines += ["", f"{title}:", *(f"  {name:<12}{text}" for name, _, text in commands)]
+        lines += ["", f"{title}:", *(f"  {name:<13}{text}" for name, _, text in commands)]
     lines += ["", "Options:", *(f"  {option:<27}{text}" for option, text in OPTIONS)]
     lines += ["", "`lxgpu COMMAND --help` says more. Try it all without a GPU: `lxgpu lab up`."]
     return "\n".join(lines)

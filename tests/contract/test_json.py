@@ -10,8 +10,9 @@ from datetime import timedelta
 
 import pytest
 from fakes.site import make_site, newcomer
-from inventory_rows import operation
+from inventory_rows import assignment, at, operation
 from json_shapes import SHAPES, faults
+from reservation_rows import booking, claim, displaced, request
 
 from lxgpu.cli.columns import gpu_columns
 from lxgpu.cli.failure import error_object
@@ -19,6 +20,8 @@ from lxgpu.cli.history import EventView
 from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
 from lxgpu.cli.render import Output, Screen
 from lxgpu.errors import CATALOGUE, LxgpuError, Problem
+from lxgpu.model.reservation import ReservationState
+from lxgpu.model.snapshot import Records
 from lxgpu.plain import plain
 from lxgpu.ports import Change
 from lxgpu.services import ending, explain, looking
@@ -26,8 +29,9 @@ from lxgpu.services.cards import card_views, past_views
 from lxgpu.services.listing import instance_items
 from lxgpu.services.overview import pool_view, status_view
 from lxgpu.services.report import instance_views
+from lxgpu.services.reservationviews import Ledger, Standing, reservation_views
 
-TIMES = ("since", "lease_until", "created_at", "expires", "sampled_at", "at", "next_at")
+TIMES = ("since", "lease_until", "created_at", "expires", "sampled_at", "at", "next_at", "start", "end", "estimate")
 
 
 @pytest.fixture
@@ -146,6 +150,24 @@ def test_reasons(site, capsys):
     assert {"running", "active", "under_way", "foreign", "sick", "free"} <= {reason.code for reason in told}
 
 
+def test_reservations(capsys):
+    """`reservations`: with cards and without, with a place in line, with those who gave way."""
+    rows = (
+        booking(state=ReservationState.ACTIVE, host="gpu1", note="paper", class_name="normal"),
+        request(),
+        claim(),
+        booking("r2", state=ReservationState.FINISHED, closed_at=at(400)),
+    )
+    held = assignment("a1", "GPU-1", instance="bob", reservation="r1")
+    records = Records(1, None, assignments=(held,), reservations=rows[:3])
+    found = Ledger(records, rows, (displaced(),), {"q1": Standing(1, at(300), "2 GPUs are held")})
+    document = written(capsys, "reservations", reservation_views(found))
+    check(document, "reservations", number=4)
+    first, *_ = document["items"]
+    assert first["displaced"] == [{"instance": "alice", "uuid": "GPU-1", "reason": "priority", "owed": True}]
+    assert [item["position"] for item in document["items"]] == [None, None, 1, None]
+
+
 def test_status(site, capsys):
     """`status`."""
     seen, cards = look(site)
@@ -190,7 +212,15 @@ def test_a_command_that_fails_says_so_in_json(tmp_path, words, code, status):
 
 @pytest.mark.parametrize(
     ("words", "noun"),
-    [(["ls"], "instances"), (["ls", "-a"], "instances"), (["gpus"], "gpus"), (["history"], "events")],
+    [
+        (["ls"], "instances"),
+        (["ls", "-a"], "instances"),
+        (["gpus"], "gpus"),
+        (["history"], "events"),
+        (["reservations"], "reservations"),
+        (["reservations", "--queue"], "reservations"),
+        (["reservations", "--calendar", "--all"], "reservations"),
+    ],
 )
 def test_a_machine_without_anything(tmp_path, words, noun):
     """No LXD, no inventory, no policy: an empty list, and nothing is made."""

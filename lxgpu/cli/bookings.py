@@ -1,0 +1,146 @@
+"""What the commands about reservations have in common: the gathering, the columns, and what a person does next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, cast
+
+from lxgpu.cli.instance_columns import short_model
+from lxgpu.cli.render import Column
+from lxgpu.services.reservationviews import Ledger, ReservationView, short_ids
+
+if TYPE_CHECKING:
+    from lxgpu.cli.times import Times
+    from lxgpu.model.quota import Policy
+    from lxgpu.services.reservationviews import DisplacedView, Standing
+
+PAST = timedelta(days=7)
+"""How far `--all` looks back."""
+_EVENTS = 1000
+_KINDS = {"return": "claim"}
+
+
+def ledger(policy: Policy | None, *, now: datetime, over: bool = False) -> Ledger:
+    """All reservations, with those that ended lately where `over`; nothing where there is no inventory."""
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.services import looking, standing  # noqa: PLC0415
+
+    records = looking.records_of(lambda: wiring.inventory(read_only=True))
+    if records.identity is None and not records.reservations:
+        return Ledger(records, ())
+    store = wiring.inventory(read_only=True)
+    rows = store.reservations_since(now - PAST) if over else records.reservations
+    return Ledger(
+        records=records,
+        rows=rows,
+        events=tuple(store.events(limit=_EVENTS)) if rows else (),
+        standing=standing.standings(records, policy, host=wiring.host_name(), now=now),
+    )
+
+
+def views_for(rows: Iterable[ReservationView], instance: str | None) -> list[ReservationView]:
+    """Those of one container, or all."""
+    return [view for view in rows if instance is None or view.instance == instance]
+
+
+def columns(views: Iterable[ReservationView], times: Times, *, form: str) -> tuple[Column, ...]:
+    """Reservations, one a line."""
+    return (
+        _id_column(views, form),
+        Column("CONTAINER", "instance"),
+        Column("KIND", "kind", text=lambda kind: _KINDS.get(kind, str(kind))),
+        Column("GPUS", "gpus"),
+        Column("MODEL", "model", text=_model),
+        Column("STATE", "state"),
+        Column("START", "start", text=times.show),
+        Column("END", "end", text=times.show),
+        Column("LINE", "position"),
+        Column("LIKELY", "estimate", text=times.show),
+        Column("NOTE", "note"),
+        Column("HOST", "host", wide=True),
+        Column("CLASS", "class", wide=True),
+        Column("SLOTS", "slots", wide=True),
+        Column("FROM", "displaced", text=_displaced, wide=True),
+    )
+
+
+def queue_columns(
+    views: Iterable[ReservationView], standing: Mapping[str, Standing], times: Times, *, form: str
+) -> tuple[Column, ...]:
+    """Those that wait, with what they wait for."""
+
+    def why(item: object) -> str | None:
+        stand = standing.get(cast("ReservationView", item).id)
+        return (stand.why or None) if stand else None
+
+    return (
+        _id_column(views, form),
+        Column("LINE", "position"),
+        Column("CONTAINER", "instance"),
+        Column("KIND", "kind", text=lambda kind: _KINDS.get(kind, str(kind))),
+        Column("GPUS", "gpus"),
+        Column("MODEL", "model", text=_model),
+        Column("LIKELY", "estimate", text=times.show),
+        Column("WHY", why),
+        Column("NOTE", "note", wide=True),
+        Column("CLASS", "class", wide=True),
+    )
+
+
+def headline(views: Iterable[ReservationView]) -> str:
+    """`2 running, 1 being prepared, 3 booked, 4 waiting`; empty when there are none."""
+    words = {"active": "running", "preparing": "being prepared", "scheduled": "booked", "waiting": "waiting"}
+    counts = {word: sum(view.state == state for view in views) for state, word in words.items()}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
+def next_steps(view: ReservationView, times: Times, *, running: bool, why: str = "") -> list[str]:
+    """What a person hears of a reservation they have just made, and what to do next.
+
+    `running` says whether a daemon carries on by itself; `why` is what a waiting one waits for.
+    """
+    cards = f"{view.gpus} GPU{'s' * (view.gpus != 1)}"
+    until = f" until {times.show(view.end)}" if view.end else ""
+    match view.state:
+        case "active":
+            lines = [f"{view.instance} has {cards}{until}; lxgpu extend {view.instance} --for 1h makes it longer"]
+        case "preparing":
+            lines = [f"{cards} for {view.instance} are being got ready{_from(view)}; lxgpu why {view.id} tells how far"]
+        case "scheduled":
+            start = times.show(view.start) if view.start else "a time to come"
+            lines = [f"{cards} are booked for {view.instance} from {start}{until}"]
+        case "waiting":
+            lines = [_waits(view, cards, times, why), "it begins by itself; lxgpu reservations --queue shows the line"]
+        case _:
+            lines = [f"{view.id} is {view.state}"]
+    if view.state in {"preparing", "scheduled", "waiting"}:
+        lines.append(f"lxgpu reservation cancel {view.id} gives it up")
+    if not running:
+        lines.append("no daemon runs, so nothing begins or ends by itself: systemctl start lxgpu, or lxgpu daemon run")
+    return lines
+
+
+def _waits(view: ReservationView, cards: str, times: Times, why: str) -> str:
+    place = f"as number {view.position} in the line" if view.position else "in the line"
+    likely = f", likely from {times.show(view.estimate)} (an estimate, no promise)" if view.estimate else ""
+    return f"{cards} for {view.instance} wait {place}{likely}" + (f": {why}" if why else "")
+
+
+def _from(view: ReservationView) -> str:
+    names = list(dict.fromkeys(one.instance for one in view.displaced))
+    return f" (from {', '.join(names)})" if names else ""
+
+
+def _id_column(views: Iterable[ReservationView], form: str) -> Column:
+    names = short_ids(view.id for view in views) if form in {"table", "wide"} else {}
+    text: Callable[[str], str] = lambda identifier: names.get(identifier, identifier)  # noqa: E731 -- a value handed on
+    return Column("ID", "id", text=text)
+
+
+def _model(model: str) -> str:
+    return "any" if model == "*" else short_model(model)
+
+
+def _displaced(rows: Iterable[DisplacedView]) -> str:
+    return ", ".join(f"{row.instance}{f' ({row.reason})' if row.reason else ''}" for row in rows) or "-"

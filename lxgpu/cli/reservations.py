@@ -1,0 +1,88 @@
+"""`lxgpu reservations` and `lxgpu reservation`: what is booked, who waits, and changing or giving up one of them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Output
+from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from lxgpu.cli.times import Times
+    from lxgpu.services.calendarview import Line
+    from lxgpu.services.reservationviews import Ledger
+
+NOTHING = "no reservations; lxgpu reserve NAME --gpus N --for 4h makes one"
+_COLUMNS = 100
+"""How wide a calendar is where there is no terminal, and COLUMNS does not say."""
+
+
+@click.command()
+@click.argument("name", type=params.INSTANCE, required=False)
+@click.option("--calendar", "shape", flag_value="calendar", help="A line a card, time from left to right.")
+@click.option("--queue", "shape", flag_value="queue", help="Those that wait: place, when it is likely, for what.")
+@click.option("--ics", "shape", flag_value="ics", help="As a calendar file (RFC 5545), to subscribe to or import.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Those that ended in the last seven days too.")
+@click.option("--for", "ahead_s", type=params.DURATION, metavar="D", help="How far the calendar looks, as 2d.")
+@params.output
+def reservations(out: Output, *, name: str | None, shape: str | None, everything: bool, ahead_s: int | None) -> None:
+    """List bookings, requests that wait, and claims of the displaced; all of them, or those of NAME."""
+    from lxgpu.cli import bookings  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415
+    from lxgpu.services.reservationviews import reservation_views, waiting_views  # noqa: PLC0415
+
+    if shape == "ics" and out.form != "table":
+        raise LxgpuError("usage", "--ics is a form of its own", fix="leave -o out")
+    times, policy = lab_times(out.screen)
+    found = bookings.ledger(policy, now=times.now, over=everything)
+    if shape == "ics":
+        _ics(out, found, times, name)
+    elif shape == "calendar" and not out.structured:
+        _calendar(out, found, times, ahead_s)
+    elif shape == "queue":
+        views = bookings.views_for(waiting_views(found), name)
+        columns = bookings.queue_columns(views, found.standing, times, form=out.form)
+        out.items("reservations", views, columns, empty="nobody waits")
+    else:
+        views = bookings.views_for(reservation_views(found), name)
+        columns = bookings.columns(views, times, form=out.form)
+        out.items("reservations", views, columns, title=bookings.headline(views), empty=NOTHING)
+
+
+def _ics(out: Output, found: Ledger, times: Times, name: str | None) -> None:
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services.icsfeed import ics_text  # noqa: PLC0415
+
+    rows = [row for row in found.rows if name is None or row.instance == name]
+    out.screen.data(ics_text(rows, host=wiring.host_name(), now=times.now).removesuffix("\r\n") + "\r")
+
+
+def _calendar(out: Output, found: Ledger, times: Times, ahead_s: int | None) -> None:
+    from lxgpu.cli.columns import short_uuids  # noqa: PLC0415
+    from lxgpu.cli.instance_columns import short_model  # noqa: PLC0415
+    from lxgpu.cli.timeline import LEGEND, timeline  # noqa: PLC0415
+    from lxgpu.services.calendarview import calendar  # noqa: PLC0415
+
+    made = calendar(found.records, now=times.now, ahead=timedelta(seconds=ahead_s) if ahead_s else None)
+    if not made.lines:
+        out.screen.note("no card is known yet, and nothing is booked")
+        return
+    names = short_uuids([line.uuid for line in made.lines if line.uuid])
+    models = {card.uuid: short_model(card.model) for card in found.records.cards}
+
+    def name(line: Line) -> str:
+        if line.uuid is None:
+            return f"{short_model(line.name)}, any card"
+        return f"{names[line.uuid]} {models.get(line.uuid, '')}".rstrip()
+
+    columns = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
+    for text in timeline(made, columns=columns, zone=times.zone, name=name):
+        out.screen.data(text)
+    if sys.stdout.isatty():
+        out.screen.note(LEGEND)

@@ -1,0 +1,130 @@
+"""Who has which card when, as lines of bars: past and held, promised, and booked without a card yet; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.reservation import Reservation
+from lxgpu.model.snapshot import Records
+
+LEAST = timedelta(hours=12)
+MOST = timedelta(days=14)
+BEFORE = 0.04
+"""Which part of the time shown lies before now."""
+
+
+class BarKind(StrEnum):
+    """Held; held past its lease, until someone waits; promised or booked; out of service."""
+
+    HELD = "held"
+    OVER = "over"
+    BOOKED = "booked"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A half-open time of one line; `until` None: no end is known."""
+
+    start: datetime
+    until: datetime | None
+    label: str
+    kind: BarKind
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A card, or what is booked of a model and not bound to a card yet (`uuid` None)."""
+
+    uuid: str | None
+    name: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """Lines over the time from `start` until `end`."""
+
+    now: datetime
+    start: datetime
+    end: datetime
+    lines: tuple[Line, ...]
+
+
+def calendar(records: Records, *, now: datetime, ahead: timedelta | None = None) -> Calendar:
+    """All cards, and below them what is booked of each model without a card yet.
+
+    `ahead` is how far to look; without it as far as anything is known to end, within bounds.
+    """
+    lines = (*_cards(records, now), *_unbound(records))
+    ends = [bar.until for line in lines for bar in line.bars if bar.until is not None]
+    far = max((end - now for end in ends), default=LEAST)
+    span = ahead or min(max(far * 1.05, LEAST), MOST)
+    return Calendar(now=now, start=now - span * BEFORE, end=now + span, lines=lines)
+
+
+def _cards(records: Records, now: datetime) -> list[Line]:
+    uuids = dict.fromkeys(card.uuid for card in sorted(records.cards, key=lambda card: (card.host, card.pci)))
+    uuids |= dict.fromkeys(row.slot.gpu for row in records.assignments)
+    return [Line(uuid, uuid, _card_bars(records, uuid, now)) for uuid in uuids]
+
+
+def _card_bars(records: Records, uuid: str, now: datetime) -> tuple[Bar, ...]:
+    rows = [row for row in records.assignments if row.slot.gpu == uuid]
+    bars = [_held(row, now) for row in rows if row.live]
+    bars += [bar for row in rows if row.state is AssignmentState.PLANNED and (bar := _promised(records, row, bars))]
+    card = records.card(uuid)
+    if card is not None and card.closed:
+        bars.append(Bar(card.closed_at or now, None, "closed", BarKind.CLOSED))
+    return tuple(sorted(bars, key=lambda bar: (bar.start, bar.label)))
+
+
+def _held(row: Assignment, now: datetime) -> Bar:
+    start = row.since or row.created_at
+    if row.until is not None and row.until <= now:
+        return Bar(start, row.due_at, row.instance, BarKind.OVER)
+    return Bar(start, row.due_at or row.until, row.instance, BarKind.HELD)
+
+
+def _promised(records: Records, row: Assignment, held: Iterable[Bar]) -> Bar | None:
+    """From its start on, or from when the holder gives way."""
+    wanted = records.reservation(row.reservation)
+    free = max((bar.until for bar in held if bar.until), default=row.created_at)
+    start = wanted.start if wanted is not None and wanted.start is not None else free
+    until = wanted.until_if_begun(start) if wanted is not None else row.until
+    return Bar(start, until, row.instance, BarKind.BOOKED)
+
+
+def _unbound(records: Records) -> list[Line]:
+    """What has a time and no card yet, a model at a time, in as few lines as it fits."""
+    lines = []
+    waiting = [(row, missing) for row in records.reservations if row.pending and (missing := _missing(records, row))]
+    for model in sorted({row.pool or row.model for row, _ in waiting}, key=lambda name: (name == "*", name)):
+        bars = [
+            Bar(row.start, row.until, f"{row.instance} {missing} GPU{'s' * (missing != 1)}", BarKind.BOOKED)
+            for row, missing in waiting
+            if (row.pool or row.model) == model and row.start is not None and row.until is not None
+        ]
+        name = "any model" if model == "*" else model
+        lines += [Line(None, name, tuple(lane)) for lane in _lanes(bars)]
+    return lines
+
+
+def _missing(records: Records, row: Reservation) -> int:
+    return row.gpus - sum(one.reservation == row.id for one in records.assignments)
+
+
+def _lanes(bars: Iterable[Bar]) -> list[list[Bar]]:
+    """Bars in lines so that none in a line overlap: each into the first line that is free by then."""
+    lanes: list[list[Bar]] = []
+    for bar in sorted(bars, key=lambda bar: (bar.start, bar.label)):
+        lane = next((lane for lane in lanes if lane[-1].until is not None and lane[-1].until <= bar.start), None)
+        if lane is None:
+            lanes.append([bar])
+        else:
+            lane.append(bar)
+    return lanes

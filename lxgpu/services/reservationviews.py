@@ -1,0 +1,171 @@
+"""What `reservations` and others show: the fields of the JSON schema `lxgpu.reservations/v1`, no more; pure.
+
+Unknown is None everywhere, never zero. Times are UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.operation import Event
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.snapshot import Records
+from lxgpu.services.traces import claim_of, displacements, rule_of, slots_of
+
+GIVING_WAY = frozenset({AssignmentState.WARNED, AssignmentState.RELEASING})
+
+
+@dataclass(frozen=True, slots=True)
+class DisplacedView:
+    """Whose card went to a reservation, by which rule. `owed`: they have a claim to it; None: it is not taken yet."""
+
+    instance: str
+    uuid: str
+    reason: str | None
+    owed: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationView:
+    """One reservation.
+
+    `slots` are those it has or is promised. `start` and `end` are None until they are known. `position` (1 is next)
+    and `estimate` (when it may begin, no promise) are of those that wait.
+    """
+
+    id: str
+    instance: str
+    kind: str
+    gpus: int
+    model: str
+    host: str | None
+    start: datetime | None
+    end: datetime | None
+    state: str
+    class_: str | None
+    slots: tuple[str, ...] = ()
+    displaced: tuple[DisplacedView, ...] = ()
+    note: str | None = None
+    position: int | None = None
+    estimate: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a waiting reservation stands: `position` in the line, when it may begin, and what it waits for."""
+
+    position: int | None = None
+    estimate: datetime | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Everything there is to show of reservations: the living rows, those to list, what was told of them."""
+
+    records: Records
+    rows: tuple[Reservation, ...]
+    events: tuple[Event, ...] = ()
+    standing: Mapping[str, Standing] = field(default_factory=dict)
+
+
+_ORDER = (
+    ReservationState.ACTIVE,
+    ReservationState.PREPARING,
+    ReservationState.SCHEDULED,
+    ReservationState.WAITING,
+)
+_LAST = len(_ORDER)
+
+
+def reservation_views(ledger: Ledger) -> tuple[ReservationView, ...]:
+    """All of them: the running ones first, then as they come, then as they wait; those that are over last."""
+    views = [view_of(ledger, row) for row in ledger.rows]
+    rows = {row.id: row for row in ledger.rows}
+
+    def order(view: ReservationView) -> tuple[object, ...]:
+        row = rows[view.id]
+        rank = _ORDER.index(row.state) if row.state in _ORDER else _LAST
+        late = row.closed_at or view.start or view.estimate or row.created_at
+        back = -late.timestamp() if rank == _LAST else late.timestamp()
+        return (rank, view.position or 0, back, view.id)
+
+    return tuple(sorted(views, key=order))
+
+
+def waiting_views(ledger: Ledger) -> tuple[ReservationView, ...]:
+    """Those that wait, in the order of the line; where there is no order yet, the oldest first."""
+    return tuple(view for view in reservation_views(ledger) if view.state == ReservationState.WAITING.value)
+
+
+def view_of(ledger: Ledger, row: Reservation) -> ReservationView:
+    """One of them."""
+    stand = ledger.standing.get(row.id, Standing())
+    return ReservationView(
+        id=row.id,
+        instance=row.instance,
+        kind=row.kind.value,
+        gpus=row.gpus,
+        model=row.pool or row.model,
+        host=row.host or None,
+        start=row.start,
+        end=row.until,
+        state=row.state.value,
+        class_=row.class_name or None,
+        slots=tuple(sorted(str(one.slot) for one in bound(ledger.records, row))),
+        displaced=displaced(ledger, row),
+        note=row.note or None,
+        position=stand.position,
+        estimate=stand.estimate,
+    )
+
+
+def bound(records: Records, row: Reservation) -> tuple[Assignment, ...]:
+    """The slots that a reservation has or is promised."""
+    return tuple(
+        one
+        for one in records.assignments
+        if one.reservation == row.id and (one.live or one.state is AssignmentState.PLANNED)
+    )
+
+
+def displaced(ledger: Ledger, row: Reservation) -> tuple[DisplacedView, ...]:
+    """Who gave way to a reservation, or is giving way now, a card each; nobody twice."""
+    found: dict[tuple[str, str], DisplacedView] = {}
+    for event in displacements(ledger.events, row.id):
+        owed = _open_claim(ledger, claim_of(event))
+        for slot in slots_of(event):
+            found[event.subject, slot.gpu] = DisplacedView(event.subject, slot.gpu, event.rule or None, owed)
+    for claim in ledger.records.reservations:
+        if claim.kind is Kind.RETURN and claim.cause == row.id:
+            for slot in claim.preferred:
+                found.setdefault((claim.instance, slot.gpu), DisplacedView(claim.instance, slot.gpu, None, owed=True))
+    for promise in bound(ledger.records, row):
+        holder = ledger.records.holder(promise.slot)
+        if promise.state is AssignmentState.PLANNED and holder is not None and holder.state in GIVING_WAY:
+            rule = holder.outcome or rule_of(ledger.events, holder.instance, promise.slot, row.id)
+            view = DisplacedView(holder.instance, promise.slot.gpu, rule, owed=None)
+            found.setdefault((holder.instance, promise.slot.gpu), view)
+    return tuple(found[key] for key in sorted(found))
+
+
+def claims_of(records: Records, instance: str) -> tuple[Reservation, ...]:
+    """The open claims of an instance to get cards back, oldest first."""
+    mine = (row for row in records.reservations if row.kind is Kind.RETURN and row.instance == instance)
+    return tuple(sorted(mine, key=lambda row: (row.created_at, row.id)))
+
+
+def short_ids(ids: Iterable[str], *, shortest: int = 6) -> dict[str, str]:
+    """Each id and its shortest beginning that no other one has."""
+    every = list(dict.fromkeys(ids))
+    length = shortest
+    while len({one[:length] for one in every}) < len(every):
+        length += 1
+    return {one: one[:length] for one in every}
+
+
+def _open_claim(ledger: Ledger, claim: str | None) -> bool:
+    return claim is not None and ledger.records.reservation(claim) is not None
