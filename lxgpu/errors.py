@@ -164,6 +164,31 @@ CATALOGUE: dict[str, Entry] = {
         Exit.REFUSED,
         "The person's `until` in the policy file is over.",
     ),
+    "booking_too_large": Entry(Exit.REFUSED, "One booking may have only so many cards (`reservations.max_gpus`)."),
+    "booking_too_long": Entry(
+        Exit.REFUSED,
+        "One booking may last only so long (`reservations.longest`). An open lease (`lxgpu attach`) is no booking.",
+    ),
+    "beyond_horizon": Entry(
+        Exit.REFUSED,
+        "Bookings must end within `reservations.horizon` from now. Book it later, when that time is nearer.",
+    ),
+    "in_the_past": Entry(Exit.REFUSED, "The time asked for has begun or is over; nothing can be booked in the past."),
+    "over_open_hours": Entry(
+        Exit.REFUSED,
+        "One person may have only so many GPU-hours booked ahead at a time (`reservations.open_gpu_hours`).",
+    ),
+    "over_gpu_hours": Entry(
+        Exit.REFUSED,
+        "The person's GPU-hours (`gpu_hours`, as 200/30d) would be used up within the window. What was used longer ago"
+        " than that does not count any more.",
+    ),
+    "guaranteed_to_others": Entry(
+        Exit.REFUSED,
+        "The cards are guaranteed to others. What those leave unused is open to all within `reservations.free_window`"
+        " from now, not further ahead, since a booking is not taken back for them.",
+    ),
+    "too_few_gpus": Entry(Exit.REFUSED, "The host has fewer cards of that model than were asked for."),
     "busy": Entry(
         Exit.REFUSED,
         "The card is in use. Name it with --gpu, or give --yes, and what holds it is ended.",
@@ -216,6 +241,10 @@ CATALOGUE: dict[str, Entry] = {
     "not_free": Entry(
         Exit.NO_CAPACITY,
         "The card asked for is held, closed, in quarantine, or could not be proven free.",
+    ),
+    "no_room": Entry(
+        Exit.NO_CAPACITY,
+        "Others have booked the cards for that time. `lxgpu reservations --calendar` shows when they are free.",
     ),
     "no_numbers": Entry(
         Exit.NO_CAPACITY,

@@ -96,7 +96,7 @@ def _clock_time(match: re.Match[str], *, text: str, now: datetime, zone: tzinfo)
     naive = _naive((day.year, day.month, day.day, hour, minute), text=text)
     if weekday is not None and naive < local.replace(tzinfo=None):
         naive += timedelta(days=7)
-    return _in_zone(naive, zone)
+    return at_wall(naive, zone)
 
 
 def _full_time(match: re.Match[str], *, text: str, zone: tzinfo) -> datetime:
@@ -104,7 +104,7 @@ def _full_time(match: re.Match[str], *, text: str, zone: tzinfo) -> datetime:
     naive = _naive([number or "0" for number in numbers], text=text)
     naive += timedelta(microseconds=int((fraction or "0").ljust(6, "0")[:6]))
     if offset is None:
-        return _in_zone(naive, zone)
+        return at_wall(naive, zone)
     try:
         return datetime.fromisoformat(naive.isoformat() + offset).astimezone(UTC)
     except ValueError as error:
@@ -121,7 +121,7 @@ def _naive(numbers: tuple[str | int, ...] | list[str], *, text: str) -> datetime
     return naive
 
 
-def _in_zone(naive: datetime, zone: tzinfo) -> datetime:
+def at_wall(naive: datetime, zone: tzinfo) -> datetime:
     """The one UTC instant of a wall-clock time, or the reason why there is not exactly one."""
     first, second = (naive.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     wall = naive.isoformat(sep=" ", timespec="minutes")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.plan import Reason
@@ -50,6 +51,11 @@ class Skyline:
         self._levels = [capacity]  # _levels[i] holds before _times[i], the last one from the last time on
         for at in self._times:
             self._levels.append(self._levels[-1] + changes[at])
+
+    @property
+    def capacity(self) -> int:
+        """How many there are in all."""
+        return self._levels[0]
 
     def free(self, start: datetime, until: datetime | None) -> int:
         """The smallest number free throughout; at the one instant where `until` is not after `start`."""
@@ -150,3 +156,16 @@ def pools(snapshot: Snapshot, pattern: str) -> tuple[str, ...]:
         return (-line.free(snapshot.now, None), -free[pool], pool)
 
     return tuple(sorted({gpu.model for gpu in snapshot.seen.gpus if fits(gpu.model, pattern)}, key=rank))
+
+
+def larger(booked: Sequence[Span], held: Sequence[Span]) -> list[Span]:
+    """One side's cards over time: at each instant the larger of what it has booked and what it holds.
+
+    Who holds cards when a booking begins takes those first.
+    """
+    if not booked or not held:
+        return [*booked, *held]
+    lines = Skyline(0, booked), Skyline(0, held)
+    times = sorted({at for span in (*booked, *held) for at in (span.start, span.until) if at is not None})
+    pieces = ((at, after, -min(line.free(at, at) for line in lines)) for at, after in pairwise([*times, None]) if at)
+    return [Span(at, after, gpus, booked[0].id) for at, after, gpus in pieces if gpus]

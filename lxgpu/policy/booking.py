@@ -1,0 +1,230 @@
+"""May it be booked: every refusal at once, whether the calendar has room, and the times of a weekly series. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, tzinfo
+
+from lxgpu.errors import LxgpuError
+from lxgpu.instants import at_wall, show_instant
+from lxgpu.model.plan import Reason
+from lxgpu.model.quota import Policy
+from lxgpu.model.request import ReserveRequest
+from lxgpu.model.reservation import Kind
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.admission import entitlement
+from lxgpu.policy.bounds import Asked, over_hours, over_limits
+from lxgpu.policy.calendar import PROMISED, Skyline, Span, capacity, promises
+from lxgpu.policy.freewindow import into_guarantees
+from lxgpu.units import format_duration
+
+JUST_NOW_S = 60
+"""A start so little ago is taken for now: the command took its time."""
+
+Times = tuple[datetime, datetime]
+
+
+def admit_booking(
+    snapshot: Snapshot,
+    request: ReserveRequest,
+    *,
+    start: datetime,
+    until: datetime,
+    but: frozenset[str] = frozenset(),
+) -> tuple[Reason, ...]:
+    """Why the policy refuses a booking; empty when it does not. Whether there is room is `room`'s to say.
+
+    `but` are bookings that this one takes the place of (an edit); one that has begun keeps its start.
+    Codes: `person_ended`, `unknown_class`, `class_not_allowed`, `booking_too_large`, `booking_too_long`,
+    `beyond_horizon`, `in_the_past`, `over_limit`, `over_class_limit`, `over_group_limit`, `over_open_hours`,
+    `over_gpu_hours`, `guaranteed_to_others`.
+    """
+    return _admit(snapshot, request, ((start, until),), but)
+
+
+def admit_series(
+    snapshot: Snapshot,
+    request: ReserveRequest,
+    times: Sequence[Times],
+    *,
+    pool: str,
+    but: frozenset[str] = frozenset(),
+) -> tuple[Reason, ...]:
+    """Why a series is refused, which is then refused whole: as `admit_booking`, and `no_room` with all dates."""
+    reasons = list(_admit(snapshot, request, times, but))
+    blocked = []
+    for start, until in times:
+        for reason in room(snapshot, request, pool=pool, start=start, until=until, but=but):
+            if reason.code != "no_room":
+                return (*reasons, reason)
+            blocked.append(f"{start.astimezone(snapshot.policy.zone):%Y-%m-%d} ({_who(snapshot, pool, start, until)})")
+    if blocked:
+        text = f"{len(blocked)} of {len(times)} weeks have no room for {_cards(request.gpus, pool)}: "
+        reasons.append(Reason("no_room", text + ", ".join(blocked)))
+    return tuple(reasons)
+
+
+def room(
+    snapshot: Snapshot,
+    request: ReserveRequest,
+    *,
+    pool: str,
+    start: datetime,
+    until: datetime,
+    but: frozenset[str] = frozenset(),
+) -> tuple[Reason, ...]:
+    """Whether the calendar of one model has room: nothing, or who has the time and when it would fit.
+
+    Codes: `too_few_gpus` (the host has not so many at all), `no_room`.
+    """
+    there = sum(gpu.model == pool for gpu in snapshot.seen.gpus)
+    if there < request.gpus:
+        return (
+            Reason("too_few_gpus", f"{snapshot.seen.host} has {_cards(there, pool)}, {request.gpus} are asked for"),
+        )
+    line = _line(snapshot, request, pool, but)
+    start = max(start, snapshot.now)
+    free = line.free(start, until)
+    if free >= request.gpus:
+        return ()
+    text = f"{_cards(request.gpus, pool)} asked for, {max(free, 0)} of {line.capacity} have that time free"
+    if who := _who(snapshot, pool, start, until, but):
+        text += f": {who}"
+    at = next_room(snapshot, request, pool=pool, after=start, duration_s=(until - start).total_seconds(), but=but)
+    if at is None:
+        ahead = format_duration(snapshot.policy.rules.bookings.horizon_s)
+        return (Reason("no_room", f"{text}; there is no other time within {ahead}"),)
+    return (Reason("no_room", f"{text}; it would fit from {_show(snapshot, at)}"),)
+
+
+def next_room(
+    snapshot: Snapshot,
+    request: ReserveRequest,
+    *,
+    pool: str,
+    after: datetime,
+    duration_s: float,
+    but: frozenset[str] = frozenset(),
+) -> datetime | None:
+    """The first start, not before `after`, for which the calendar has room, within the horizon; None: there is none."""
+    horizon = snapshot.now + timedelta(seconds=snapshot.policy.rules.bookings.horizon_s)
+    return _line(snapshot, request, pool, but).first_fit(request.gpus, duration_s, after, horizon)
+
+
+def occurrences(start: datetime, until: datetime, horizon: datetime, zone: tzinfo) -> tuple[Times, ...]:
+    """The times of a weekly series: the same wall-clock times in the lab's zone, as far as they end by `horizon`.
+
+    Raises:
+        LxgpuError: `bad_time`: in one of the weeks such a time does not exist, or exists twice; it names the date.
+    """
+    first, last = (at.astimezone(zone).replace(tzinfo=None, fold=0) for at in (start, until))
+    found = [(start, until)]
+    while True:
+        week = timedelta(weeks=len(found))
+        if (last + week).replace(tzinfo=zone) > horizon + timedelta(days=1):
+            return tuple(found)
+        begins, ends = at_wall(first + week, zone), at_wall(last + week, zone)
+        if ends > horizon:
+            return tuple(found)
+        if begins < found[-1][1]:
+            raise LxgpuError(
+                "bad_time",
+                "a weekly booking meets itself: it is longer than a week",
+                why=f"the one of {begins.astimezone(zone):%Y-%m-%d %H:%M} would begin before the last one ends",
+            )
+        found.append((begins, ends))
+
+
+def is_soft(policy: Policy, class_name: str) -> bool:
+    """Whether bookings of a class may be displaced: a preemptible class below the one that people have by default."""
+    chosen = policy.classes.get(class_name)
+    usual = policy.classes.get(policy.defaults.class_name or "normal")
+    return chosen is not None and chosen.preemptible and usual is not None and chosen.priority < usual.priority
+
+
+def class_of(snapshot: Snapshot, request: ReserveRequest) -> str:
+    """The class that a booking is made in: the one asked for, else its owner's own."""
+    return request.class_name or entitlement(snapshot, request.owner).class_name
+
+
+def _admit(
+    snapshot: Snapshot, request: ReserveRequest, times: Sequence[Times], but: frozenset[str]
+) -> tuple[Reason, ...]:
+    name = class_of(snapshot, request)
+    recent = snapshot.now - timedelta(seconds=JUST_NOW_S)
+    clamped = tuple((max(start, snapshot.now) if start >= recent else start, until) for start, until in times)
+    asked = Asked(request, name, clamped, but)
+    reasons = [
+        *_who_and_class(snapshot, asked),
+        *(reason for start, until in clamped for reason in _when(snapshot, request, start, until, but)),
+        *over_limits(snapshot, asked),
+        *over_hours(snapshot, asked),
+    ]
+    if not is_soft(snapshot.policy, name):
+        reasons += into_guarantees(snapshot, asked)
+    first = {reason.code: reason for reason in reversed(reasons)}
+    return tuple(reason for reason in reasons if first[reason.code] is reason)
+
+
+def _who_and_class(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
+    policy, person, last = snapshot.policy, asked.request.owner, asked.times[-1][1]
+    unix_groups = snapshot.unix_groups.get(person, frozenset())
+    ends = entitlement(snapshot, person).until
+    if ends is not None and ends < last:
+        verb = "ended" if ends <= snapshot.now else "ends"
+        yield Reason("person_ended", f"{person}'s time {verb} on {ends.astimezone(policy.zone):%Y-%m-%d}")
+    if asked.class_name not in policy.classes:
+        known = ", ".join(sorted(policy.classes))
+        yield Reason("unknown_class", f"there is no class {asked.class_name!r}; the policy has {known}")
+    elif not policy.may_use(asked.class_name, person, unix_groups, snapshot.now):
+        yield Reason("class_not_allowed", f"{person} may not use class {asked.class_name}")
+
+
+def _when(
+    snapshot: Snapshot, request: ReserveRequest, start: datetime, until: datetime, but: frozenset[str]
+) -> Iterator[Reason]:
+    rules, now = snapshot.policy.rules.bookings, snapshot.now
+    if request.gpus > rules.max_gpus:
+        text = f"one booking may have {rules.max_gpus} GPUs, {request.gpus} are asked for"
+        yield Reason("booking_too_large", text)
+    if (until - start).total_seconds() > rules.longest_s:
+        length = format_duration(int((until - start).total_seconds()))
+        yield Reason("booking_too_long", f"one booking may last {format_duration(rules.longest_s)}, not {length}")
+    if until > now + timedelta(seconds=rules.horizon_s):
+        last = _show(snapshot, now + timedelta(seconds=rules.horizon_s))
+        yield Reason("beyond_horizon", f"bookings may reach until {last}, this one ends at {_show(snapshot, until)}")
+    begun = any(row.id in but and row.start == start for row in snapshot.records.reservations)
+    if until <= now or (start < now and not begun):
+        yield Reason("in_the_past", f"it begins at {_show(snapshot, start)}, and that is over")
+
+
+def _line(snapshot: Snapshot, request: ReserveRequest, pool: str, but: frozenset[str]) -> Skyline:
+    """What nobody has booked of a model; to a soft booking the other soft ones are in the way as well."""
+    spans = list(promises(snapshot, snapshot.seen.host, pool, but=but))
+    if is_soft(snapshot.policy, class_of(snapshot, request)):
+        spans += [
+            Span(row.start, row.until, row.gpus, row.id)
+            for row in snapshot.records.reservations
+            if row.soft and row.pool == pool and row.host == snapshot.seen.host and row.state in PROMISED
+            if row.start is not None and row.id not in but
+        ]
+    return Skyline(capacity(snapshot, pool), spans)
+
+
+def _who(snapshot: Snapshot, pool: str, start: datetime, until: datetime, but: frozenset[str] = frozenset()) -> str:
+    """Whose bookings lie in that time, the first to begin first."""
+    owner = {row.id: row.owner for row in snapshot.records.reservations if row.kind is Kind.BOOKING}
+    spans = promises(snapshot, snapshot.seen.host, pool, but=but)
+    there = [span for span in spans if span.start < until and (span.until is None or span.until > start)]
+    return ", ".join(
+        f"{owner[span.id]} has {span.gpus}" + (f" until {_show(snapshot, span.until)}" if span.until else "")
+        for span in sorted(there, key=lambda span: (span.start, span.id))
+    )
+
+
+def _cards(count: int, pool: str) -> str:
+    return f"{count} GPU{'s' * (count != 1)} of {pool}"
+
+
+def _show(snapshot: Snapshot, at: datetime) -> str:
+    return show_instant(at, now=snapshot.now, zone=snapshot.policy.zone)

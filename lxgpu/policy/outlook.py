@@ -1,0 +1,108 @@
+"""Who will have cards of a model, and until when, as far as bookings and leases tell. Pure.
+
+A container that holds cards when its booking begins takes those first, so that at each instant it counts with the
+larger number: what it has booked, or what it holds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.reservation import Reservation
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.calendar import Skyline, Span, larger, out_of_service, promises
+from lxgpu.policy.preemption import lead_s
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where cards can come from together: a host and the exact model."""
+
+    host: str
+    pool: str
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one instance has booked and holds."""
+
+    booked: list[Span] = field(default_factory=list)
+    held: list[Span] = field(default_factory=list)
+
+
+def stocks(snapshot: Snapshot) -> dict[Place, Skyline]:
+    """What is expected to be free over time, for each model of the host."""
+    models = sorted({gpu.model for gpu in snapshot.seen.gpus})
+    return {Place(snapshot.seen.host, pool): outlook(snapshot, pool) for pool in models}
+
+
+def outlook(snapshot: Snapshot, pool: str, *, more: Iterable[Span] = (), but: frozenset[str] = frozenset()) -> Skyline:
+    """What is expected to be free over time of one model; a holder without an end never gives its cards back.
+
+    Args:
+        snapshot: as always.
+        pool: the model's exact name.
+        more: cards that an instance (the span's id) shall have besides.
+        but: ids of reservations and assignments that are left out.
+    """
+    unfit = out_of_service(snapshot)
+    cards = {gpu.uuid for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid not in unfit}
+    parts: defaultdict[str, _Part] = defaultdict(_Part)
+    reservations = {row.id: row for row in snapshot.records.reservations}
+    for span in promises(snapshot, snapshot.seen.host, pool, but=but):
+        parts[reservations[span.id].instance].booked.append(span)
+    for row in _occupants(snapshot, cards):
+        of = row.reservation or ""
+        if row.id not in but and of not in but:
+            end = _end(snapshot, row, reservations.get(of))
+            parts[row.instance].held.append(Span(snapshot.now, end, 1, row.id))
+    for span in more:
+        parts[span.id].held.append(span)
+    return Skyline(len(cards), (span for part in parts.values() for span in larger(part.booked, part.held)))
+
+
+def until_for_lease(
+    snapshot: Snapshot, pool: str, instance: str, until: datetime, *, gpus: int = 1, but: frozenset[str] = frozenset()
+) -> datetime:
+    """When a lease that is granted now must end at the latest, because its cards are booked from then on.
+
+    That is `until` where no booking is in the way, and now where the bookings have begun that need the cards. A
+    booking of the instance itself takes the cards over, so it ends nothing. `but` names assignments and reservations
+    that the lease takes the place of.
+    """
+    line = outlook(snapshot, pool, more=[Span(snapshot.now, None, gpus, instance)], but=but)
+    booked = line.lasting(0, snapshot.now)
+    return until if booked is None else min(until, booked)
+
+
+def until_for_extension(
+    snapshot: Snapshot, pool: str, instance: str, until: datetime, *, gpus: int, class_name: str, but: frozenset[str]
+) -> datetime:
+    """How far what is held may be extended: `until`, or a lead before the next booking that needs the cards.
+
+    `but` names the assignments and the booking that are extended.
+    """
+    latest = until_for_lease(snapshot, pool, instance, until, gpus=gpus, but=but)
+    return until if latest == until else latest - timedelta(seconds=lead_s(snapshot.policy, class_name))
+
+
+def _occupants(snapshot: Snapshot, cards: set[str]) -> Iterator[Assignment]:
+    """Who has each card, or has it next where it is promised on."""
+    last: dict[Slot, Assignment] = {}
+    for row in snapshot.records.assignments:
+        if row.slot.gpu in cards and (row.state is AssignmentState.PLANNED or (row.live and row.slot not in last)):
+            last[row.slot] = row
+    return iter(last.values())
+
+
+def _end(snapshot: Snapshot, row: Assignment, of: Reservation | None) -> datetime | None:
+    """When a holder is expected to be gone; one whose time is over goes a lead after somebody waits."""
+    until = row.until if of is None else of.until_if_begun(row.since or snapshot.now)
+    soon = snapshot.now + timedelta(seconds=lead_s(snapshot.policy, row.class_name))
+    over = row.state is AssignmentState.RELEASING or (until is not None and until <= snapshot.now)
+    return soon if over else until
