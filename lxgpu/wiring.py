@@ -218,16 +218,17 @@ def warm() -> None:
 def site(say: Progress, *, read_only: bool = False, store: Inventory | None = None) -> Site:
     """Everything a use case works with, on this host; `store` in the place of its inventory."""
     from lxgpu.drivers.board import FolderBoard  # noqa: PLC0415
+    from lxgpu.drivers.kernel_log import LocalKernelLog  # noqa: PLC0415
     from lxgpu.drivers.login import ParamikoLogin  # noqa: PLC0415
     from lxgpu.drivers.notify import ChannelNotifier  # noqa: PLC0415
     from lxgpu.drivers.system import FileLocks, SystemClock  # noqa: PLC0415
     from lxgpu.services.site import Site  # noqa: PLC0415
 
-    chosen, clock = settings(), SystemClock()
+    chosen, clock, host = settings(), SystemClock(), probe()
     return Site(
         host=host_name(),
         engine=engine(),
-        probe=probe(),
+        probe=host,
         inventory=inventory(read_only=read_only) if store is None else store,
         clock=clock,
         locks=FileLocks(chosen.run_dir / "locks", clock),
@@ -235,6 +236,7 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
         texts=texts(),
         notify=ChannelNotifier((one.kind, one.to, one.sender) for one in chosen.channels),
         board=FolderBoard(guest_folder),
+        kernel_log=LocalKernelLog(chosen.kernel_log, memory=chosen.run_dir / "kernel-log.json", boot_id=host.boot_id),
         settings=chosen,
         policy=cache(lambda: policy(say)),
         profile=cache(profile),

@@ -23,6 +23,7 @@ from lxgpu.drivers.nvml import Nvml, RawCard
 from lxgpu.drivers.openable import openable
 from lxgpu.drivers.processes import pid_namespace, read_stat, send
 from lxgpu.drivers.rooted import find_nodes, read_regular
+from lxgpu.drivers.sessions import open_sessions
 from lxgpu.drivers.stillness import held_still
 from lxgpu.drivers.terminals import tell_terminals
 from lxgpu.errors import LxgpuError
@@ -122,6 +123,10 @@ class LocalProbe:
     def limits(self, init: int) -> Limits:
         """CPU, memory and process limits as the host's cgroups have them."""
         return read_limits(self._cgroups, init)
+
+    def logins(self, init: int) -> int:
+        """How many SSH sessions of people are open in the instance."""
+        return self._look("logins", init, lambda: open_sessions(self._cgroups.members(init)))
 
     def tell(self, init: int, text: str) -> tuple[int, int]:
         """Write to every terminal of the instance without ever blocking: (delivered, missed)."""

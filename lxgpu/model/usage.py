@@ -11,7 +11,8 @@ from enum import StrEnum
 class Sample:
     """One reading as it is kept: shares in percent, sizes in bytes, None where NVML did not say.
 
-    `instance` is who held the card then, `shared` how many raw readings a thinned one stands for; `utilization_percent`
+    `memory_used_bytes` leaves out what display servers take, `processes` counts those that compute. `instance` is who
+    held the card then, `shared` how many raw readings a thinned one stands for; `utilization_percent`
     and `memory_used_bytes` of a thinned one are the highest among those. `login` says whether an SSH session of the
     holder was open.
     """

@@ -7,6 +7,7 @@ object or an exception of its library out: answers are model values, errors are 
 from lxgpu.ports.engine import Change, Engine, Image, Network, Pool, Ran, Server
 from lxgpu.ports.host import Holders, HostProbe, Process
 from lxgpu.ports.inventory import Inventory, Tx, VersionMovedError
+from lxgpu.ports.kernel_log import KernelLog, Xid
 from lxgpu.ports.small import Board, Clock, Locks, Login, Notifier, Progress, Texts
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "HostProbe",
     "Image",
     "Inventory",
+    "KernelLog",
     "Locks",
     "Login",
     "Network",
@@ -30,4 +32,5 @@ __all__ = [
     "Texts",
     "Tx",
     "VersionMovedError",
+    "Xid",
 ]

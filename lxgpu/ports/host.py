@@ -79,5 +79,8 @@ class HostProbe(Protocol):
     def limits(self, init: int) -> Limits:
         """CPU, memory and process limits as the host's cgroups have them (disk is the pool's)."""
 
+    def logins(self, init: int) -> int:
+        """How many SSH sessions of people are open in the instance."""
+
     def tell(self, init: int, text: str) -> tuple[int, int]:
         """Write to every terminal of the instance without ever blocking: (delivered, missed)."""

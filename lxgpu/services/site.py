@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lxgpu.config.profiles import Profile
 from lxgpu.config.settings import Settings
 from lxgpu.model.quota import Policy
-from lxgpu.ports import Board, Clock, Engine, HostProbe, Inventory, Locks, Login, Notifier, Progress, Texts, Tx
+from lxgpu.ports import (
+    Board,
+    Clock,
+    Engine,
+    HostProbe,
+    Inventory,
+    KernelLog,
+    Locks,
+    Login,
+    Notifier,
+    Progress,
+    Texts,
+    Tx,
+)
+from lxgpu.services.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +33,7 @@ class Site:
     `policy`, `profile`, `nvidia` (the configuration that mounts the driver's libraries), `guest` (a container's folder
     on this host), `unix_groups` and `host_uid` are called when needed, since they cost time. `actor` is who gave the
     command. `say` tells people about progress. `notify` reaches people outside, `board` is what they see inside.
+    `kernel_log` tells of faults of cards, `watch` is what this process remembers of its looks at them.
     """
 
     host: str
@@ -31,6 +46,7 @@ class Site:
     texts: Texts
     notify: Notifier
     board: Board
+    kernel_log: KernelLog
     settings: Settings
     policy: Callable[[], Policy]
     profile: Callable[[str], Profile]
@@ -40,6 +56,7 @@ class Site:
     host_uid: Callable[[str], int | None]
     actor: str
     say: Progress
+    watch: Watch = field(default_factory=Watch)
 
     def write(self, *, expected: int | None = None) -> AbstractContextManager[Tx]:
         """A write transaction of the inventory in the name of whoever gave the command."""

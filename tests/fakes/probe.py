@@ -79,7 +79,7 @@ class FakeProbe:
 
     To be changed by a test: `faults` and `utilization` by UUID, `error` of NVML itself, `unlisted` cards without a
     process list, `hidden` doubts by init (None: of the host), `walled` inits whose /dev lets nobody look into it,
-    `terminals` by init (True takes a message),
+    `terminals` by init (True takes a message), `sessions` of SSH by init,
     `listening`, `boot`, `own_memory` of a card by UUID. `signals` and `told` remember.
     """
 
@@ -92,6 +92,7 @@ class FakeProbe:
         self.hidden: dict[int | None, str] = {}
         self.walled: set[int] = set()
         self.terminals: dict[int, list[bool]] = {}
+        self.sessions: dict[int, int] = {}
         self.listening: set[int] = set()
         self.error: str | None = None
         self.boot = "boot-1"
@@ -197,6 +198,11 @@ class FakeProbe:
     def limits(self, init: int) -> Limits:
         """What the container was given."""
         return self._inside(init).limits
+
+    def logins(self, init: int) -> int:
+        """How many SSH sessions a test has opened inside."""
+        self._inside(init)
+        return self.sessions.get(init, 0)
 
     def tell(self, init: int, text: str) -> tuple[int, int]:
         """Write to the terminals: (delivered, missed)."""

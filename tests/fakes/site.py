@@ -2,7 +2,7 @@
 
 `site = make_site(tmp_path, gpus=2)`; then `site.engine` is a FakeEngine, `site.probe` a HostOfSite (a FakeProbe),
 `site.clock` a FakeClock, `site.locks` FakeLocks, `site.inventory` a MemoryInventory, `site.say.lines` what was told,
-`site.notify` a FakeNotifier, `site.board` a FakeBoard.
+`site.notify` a FakeNotifier, `site.board` a FakeBoard, `site.kernel_log` a FakeKernelLog.
 `newcomer(site, "alice", gpus=1)` makes a container the way `lxgpu create` does.
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fakes.engine import FakeEngine
 from fakes.engine_core import FakeInstance, File
+from fakes.kernel_log import FakeKernelLog
 from fakes.login import FakeLogin
 from fakes.people import FakeBoard, FakeNotifier
 from fakes.probe import FakeProbe, beside
@@ -184,6 +185,7 @@ def make_site(
         texts=JinjaTexts((shipped("templates"),)),
         notify=FakeNotifier(),
         board=FakeBoard(),
+        kernel_log=FakeKernelLog(clock),
         settings=make_settings(folder),
         policy=lambda: rules,
         profile=lambda name: _profile(known, name),

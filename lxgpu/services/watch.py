@@ -1,0 +1,58 @@
+"""What a process remembers of its looks at the cards, so that the next one costs little. Losing it costs time only."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from lxgpu.model.usage import Sample
+from lxgpu.ports import Inventory
+
+OVERLAP = timedelta(minutes=1)
+"""Another process may write a sample that is a little older than one of ours."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """The samples of one window by card, where idleness began, and each container's init.
+
+    `quiet` keeps by card the id of the assignment and the instant at which an idleness began that is older than the
+    samples in memory. `thinned_at` is when old samples were merged last.
+    """
+
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    quiet: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    inits: dict[str, int] = field(default_factory=dict)
+    thinned_at: datetime | None = None
+    _looked_at: datetime | None = None
+    _since: datetime | None = None
+    _inventory: Inventory | None = None
+
+    def refresh(self, inventory: Inventory, *, since: datetime, now: datetime) -> None:
+        """Read what is new, forget what is older than `since`; one query, a small one but for the first."""
+        looked, reached = self._looked_at, self._since
+        if inventory is not self._inventory or looked is None or reached is None or now < looked or since < reached:
+            self.samples.clear()
+            self.quiet.clear()
+            found = inventory.samples(since=since)
+        else:
+            found = inventory.samples(since=max(since, looked - OVERLAP))
+        for sample in found:
+            _keep(self.samples.setdefault(sample.uuid, []), sample)
+        for kept in self.samples.values():
+            del kept[: bisect_left(kept, since, key=_at)]
+        self._inventory, self._looked_at, self._since = inventory, now, since
+
+
+def _at(sample: Sample) -> datetime:
+    return sample.at
+
+
+def _keep(kept: list[Sample], sample: Sample) -> None:
+    if not kept or kept[-1].at < sample.at:
+        kept.append(sample)
+        return
+    place = bisect_left(kept, sample.at, key=_at)
+    if kept[place].at != sample.at:
+        insort(kept, sample, key=_at)
