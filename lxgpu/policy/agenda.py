@@ -1,0 +1,28 @@
+"""What is to be done now: one pure decision for the whole host, the same for the daemon, a command and a rehearsal."""
+
+from __future__ import annotations
+
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.closing import close_over
+from lxgpu.policy.desk import Agenda, Desk
+from lxgpu.policy.handing import hand_over
+from lxgpu.policy.supplying import meet
+from lxgpu.policy.yielding import settle_warned
+
+
+def decide_tick(snapshot: Snapshot, *, paused: bool = False) -> Agenda:
+    """Everything that the state of things asks for at this moment.
+
+    Paused, nothing new is taken from anybody: what is over ends, and what is free is handed over.
+    """
+    return work_out(Desk(snapshot), paused=paused).agenda()
+
+
+def work_out(desk: Desk, *, paused: bool = False) -> Desk:
+    """The same, on a desk that may have more on it than what is written down."""
+    close_over(desk)
+    if not paused:
+        settle_warned(desk)
+        meet(desk)
+    hand_over(desk)
+    return desk

@@ -1,0 +1,91 @@
+"""Promised cards that are free go to whom they were promised, all at once; and what has arrived is begun; pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.policy import words
+from lxgpu.policy.closing import busy
+from lxgpu.policy.desk import Desk, Giving
+from lxgpu.policy.pending import PASSING, adoptable
+from lxgpu.policy.placement import obstacles
+from lxgpu.policy.preemption import ASAP
+
+_THERE = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
+
+
+def hand_over(desk: Desk) -> None:
+    """Every reservation whose cards are all free or there."""
+    _lose_stuck(desk)
+    for row in sorted(desk.reservations.values(), key=lambda item: (item.created_at, item.id)):
+        if row.state is not ReservationState.PREPARING:
+            continue
+        if row.start is not None and row.start > desk.now:
+            desk.look_again(row.start)
+            continue
+        _hand(desk, row)
+        _begin(desk, desk.reservations[row.id])
+
+
+def _lose_stuck(desk: Desk) -> None:
+    """A promise of a card that is out of service now is void: another card is looked for."""
+    blocked = obstacles(desk.snapshot.records, desk.snapshot.seen)
+    for promise in list(desk.assignments.values()):
+        if promise.state is not AssignmentState.PLANNED:
+            continue
+        code = blocked[promise.slot.gpu].code if promise.slot.gpu in blocked else ""
+        holder = desk.holder(promise.slot)
+        stuck = holder is not None and holder.state is AssignmentState.QUARANTINED
+        if stuck or code in {"closed", "quarantined", "sick", "foreign"}:
+            desk.drop(promise)
+            why = "quarantined" if stuck else code
+            desk.note("promise_lost", promise.instance, rule=why, detail={"gpu": promise.slot.gpu})
+
+
+def _hand(desk: Desk, row: Reservation) -> None:
+    promises, mine = desk.planned(row.id), adoptable(desk, row)
+    have = [item for item in desk.live(row.id) if item.state in PASSING]
+    whole = len(promises) + len(mine) + len(have) >= row.gpus
+    if not whole or busy(desk, row.instance) or any(desk.holder(item.slot) for item in promises):
+        return
+    until = _until(desk, row)
+    for item in mine:
+        desk.put(replace(item, reservation=row.id, until=until, class_name=row.class_name or item.class_name))
+    for item in promises:
+        desk.put(replace(item, state=AssignmentState.ATTACHING, since=desk.now, until=until))
+    if promises:
+        desk.givings.append(Giving(row.instance, tuple(item.slot for item in promises), row.id))
+
+
+def _begin(desk: Desk, row: Reservation) -> None:
+    """A reservation whose cards are all there begins; a claim is met with that."""
+    there = [item for item in desk.live(row.id) if item.state in _THERE]
+    if len(there) < row.gpus:
+        return
+    gpus = [item.slot.gpu for item in there]
+    facts = {"reservation": row.id, "gpus": gpus, "kind": row.kind.value}
+    if row.kind is Kind.RETURN:
+        desk.put(replace(row, state=ReservationState.FINISHED, closed_at=desk.now, outcome="returned"))
+        desk.note("returned", row.instance, rule="claim", detail={**facts, "cause": row.cause})
+        until = words.instant(there[0].until)
+        desk.tell("returned", row.instance, about=row.id, facts={"gpus": gpus, "until": until})
+        return
+    begun = replace(row, state=ReservationState.ACTIVE, kind=Kind.BOOKING)
+    if row.told.get(ASAP):
+        begun = replace(begun, start=desk.now, until=desk.now + timedelta(seconds=row.duration_s))
+        for item in there:
+            desk.put(replace(item, until=begun.until))
+    desk.put(begun)
+    desk.note("started", row.instance, rule="booking", detail=facts)
+    told = {"booking": row.id, "gpus": gpus, "until": words.instant(begun.until)}
+    desk.tell("booking_ready", row.instance, about=row.id, facts=told)
+    desk.look_again(begun.until)
+
+
+def _until(desk: Desk, row: Reservation) -> datetime:
+    if row.until is not None and row.kind is not Kind.RETURN:
+        return row.until
+    return desk.now + timedelta(seconds=row.duration_s)

@@ -1,0 +1,80 @@
+"""What a reservation still lacks, and what its owner has already that counts for it; pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.request import Need
+from lxgpu.model.reservation import Kind, Reservation
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.desk import Desk
+from lxgpu.policy.placement import fits
+from lxgpu.policy.preemption import lead_s
+from lxgpu.policy.supply import longest_lead_s, soonest
+
+PASSING = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
+"""What counts as had: a card that is being released or stuck does not."""
+
+
+def need_of(desk: Desk, row: Reservation) -> Need:
+    """The cards that a reservation still lacks; `gpus` is 0 or less when it has or is promised all of them."""
+    mine = adoptable(desk, row)
+    have = [item for item in desk.live(row.id) if item.state in PASSING]
+    pool = row.pool or (model_of(desk.snapshot, mine[0]) if mine else "") or row.model
+    at = max(row.start, soonest(desk.snapshot)) if row.start else soonest(desk.snapshot)
+    return Need(
+        instance=row.instance,
+        owner=row.owner,
+        gpus=row.gpus - len(have) - len(desk.planned(row.id)) - len(mine),
+        class_name=row.class_name,
+        at=at,
+        until=_until(desk, row, at),
+        pool=pool,
+        kind=row.kind,
+        reservation=row.id,
+        prefers=row.preferred,
+        no_warning=bool(row.no_warning),
+    )
+
+
+def adoptable(desk: Desk, row: Reservation) -> list[Assignment]:
+    """Unbooked cards that its owner holds and that a booking or request takes as its own first: N is a total."""
+    if row.kind is Kind.RETURN:
+        return []
+    mine = [
+        item
+        for item in desk.assignments.values()
+        if item.instance == row.instance
+        and item.state is AssignmentState.ACTIVE
+        and not _booked(desk, item)
+        and fits(model_of(desk.snapshot, item), row.pool or row.model)
+    ]
+    mine.sort(key=lambda item: (item.since or item.created_at, item.slot))
+    have = len(desk.live(row.id)) + len(desk.planned(row.id))
+    return mine[: max(0, row.gpus - have)]
+
+
+def model_of(snapshot: Snapshot, row: Assignment) -> str:
+    """The model of an assignment's card, empty when the host does not show it."""
+    gpu = snapshot.seen.gpu(row.slot.gpu)
+    return gpu.model if gpu else ""
+
+
+def ahead_s(snapshot: Snapshot) -> float:
+    """How long before its start a booking looks for its cards: late, but with time to warn and to prove."""
+    return max(float(snapshot.policy.rules.bookings.bind_before_s), longest_lead_s(snapshot))
+
+
+def _booked(desk: Desk, item: Assignment) -> bool:
+    row = desk.reservations.get(item.reservation or "")
+    return row is not None and row.open
+
+
+def _until(desk: Desk, row: Reservation, at: datetime) -> datetime:
+    """Until when the cards must be there: a claim is worth a change of hands only for a while at least."""
+    if row.kind is Kind.RETURN:
+        chosen = desk.snapshot.policy.classes.get(row.class_name)
+        least = (chosen.min_runtime_s if chosen else 0) + lead_s(desk.snapshot.policy, row.class_name)
+        return at + timedelta(seconds=least)
+    return row.until or at + timedelta(seconds=row.duration_s)

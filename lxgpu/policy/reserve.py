@@ -1,0 +1,280 @@
+"""A request for a time: what it would come to, and the rows that write it down; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
+from lxgpu.model.request import Need, ReserveRequest
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.admission import entitlement
+from lxgpu.policy.booking import admit_booking, occurrences, room
+from lxgpu.policy.calendar import Skyline, pools, promises
+from lxgpu.policy.desk import Desk
+from lxgpu.policy.pending import ahead_s
+from lxgpu.policy.placement import obstacles
+from lxgpu.policy.preemption import lead_s, units
+from lxgpu.policy.supplying import meet
+
+CURABLE = frozenset({"no_capacity", "booked", "no_room"})
+"""Reasons that time may cure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The plan for people, and the rows to write when it is not refused."""
+
+    plan: Plan
+    rows: tuple[Reservation, ...] = ()
+
+
+def decide_reserve(snapshot: Snapshot, request: ReserveRequest, *, identifier: str) -> Decided:
+    """What a request comes to. A booking for a time is written or refused; one for now may wait in the queue.
+
+    `identifier` is the id of the (first) reservation; those of a series have `-2`, `-3` … behind it.
+    """
+    if request.at is None or request.at <= snapshot.now:
+        return _soon(snapshot, replace(request, at=None), identifier)
+    return _booked(snapshot, request, request.at, identifier)
+
+
+def _soon(snapshot: Snapshot, request: ReserveRequest, identifier: str) -> Decided:
+    start = snapshot.now
+    until = start + timedelta(seconds=ahead_s(snapshot) + request.duration_s)
+    asked_until = start + timedelta(seconds=request.duration_s)
+    reasons = admit_booking(snapshot, request, start=start, until=asked_until)
+    if not reasons and not pools(snapshot, request.model):
+        reasons = (_no_model(snapshot, request),)
+    if reasons:
+        return Decided(Plan(Verdict.REFUSED, tuple(reasons)))
+    row = _row(snapshot, request, identifier, Kind.REQUEST, ReservationState.WAITING)
+    desk = Desk(snapshot)
+    desk.put(row)
+    meet(desk)
+    found = desk.reservations[identifier]
+    if found.state is ReservationState.PREPARING:
+        return Decided(_granted(desk, found, until), (row,))
+    why = Reason("no_capacity", f"{request.gpus} GPUs cannot be had now; it waits in the queue and takes nothing yet")
+    return Decided(Plan(Verdict.WAITING, (why,)), (row,))
+
+
+def _granted(desk: Desk, row: Reservation, until: datetime) -> Plan:
+    """The steps by which a reservation that begins now gets its cards."""
+    steps: list[PlannedStep] = []
+    victims: dict[str, None] = {}
+    ready = desk.now
+    for promise in desk.planned(row.id):
+        held = desk.holder(promise.slot)
+        if held is None:
+            continue
+        due = held.due_at or desk.now
+        wait = lead_s(desk.snapshot.policy, held.class_name)
+        ready = max(ready, due + timedelta(seconds=wait))
+        victims[held.instance] = None
+        gpu = promise.slot.gpu
+        steps.append(PlannedStep("warn", held.instance, gpu, desk.now, f"rule {held.outcome}, for {row.instance}"))
+        steps.append(PlannedStep("release", held.instance, gpu, due, "grace is over: TERM, detach, KILL, fence"))
+    steps.sort(key=lambda step: (step.at or desk.now, step.do != "warn"))
+    steps += _arrival(desk, row, at=ready if victims else desk.now, until=until)
+    steps += [PlannedStep("return", name, None, until, "its claim: the cards come back") for name in victims]
+    decision = Verdict.AFTER_PREEMPTION if victims else Verdict.GRANTED
+    return Plan(
+        decision=decision,
+        steps=tuple(steps),
+        slots=tuple(promise.slot for promise in desk.planned(row.id)),
+        victims=tuple(victims),
+        when=ready if victims else desk.now,
+    )
+
+
+def _arrival(desk: Desk, row: Reservation, *, at: datetime, until: datetime) -> list[PlannedStep]:
+    cards = [promise.slot.gpu for promise in desk.planned(row.id)]
+    steps = [PlannedStep("attach", row.instance, gpu, at, "proven free") for gpu in cards]
+    steps.append(PlannedStep("start", row.instance, None, at, f"{row.gpus} GPUs"))
+    steps.append(PlannedStep("finish", row.instance, None, until, "kept until somebody waits"))
+    return steps
+
+
+def _booked(snapshot: Snapshot, request: ReserveRequest, at: datetime, identifier: str) -> Decided:
+    length = timedelta(seconds=request.duration_s)
+    bookings = snapshot.policy.rules.bookings
+    horizon = snapshot.now + timedelta(seconds=bookings.horizon_s)
+    times: Sequence[tuple[datetime, datetime]] = ((at, at + length),)
+    if request.weekly:
+        times = occurrences(at, at + length, horizon, snapshot.policy.zone)
+    reasons: list[Reason] = []
+    for start, until in times:
+        reasons += (item for item in admit_booking(snapshot, request, start=start, until=until) if item not in reasons)
+    if not pools(snapshot, request.model):
+        reasons.append(_no_model(snapshot, request))
+    if reasons:
+        return Decided(Plan(Verdict.REFUSED, tuple(reasons)))
+    refusals: list[Reason] = []
+    for pool in pools(snapshot, request.model):
+        why = [item for start, until in times for item in _no_place(snapshot, request, pool, start, until)]
+        if not why:
+            rows = _series(snapshot, request, pool, times, identifier)
+            return Decided(_scheduled(snapshot, rows), rows)
+        refusals += why
+    return Decided(Plan(Verdict.REFUSED, tuple(refusals)))
+
+
+def _no_place(
+    snapshot: Snapshot, request: ReserveRequest, pool: str, start: datetime, until: datetime
+) -> tuple[Reason, ...]:
+    """Why a pool cannot hold a booking: others' bookings, or holders who need not yield by then."""
+    booked = room(snapshot, request, pool=pool, start=start, until=until)
+    if booked:
+        return tuple(booked)
+    need = Need(request.instance, request.owner, request.gpus, _class(snapshot, request), start, until, pool)
+    blocked = obstacles(snapshot.records, snapshot.seen)
+    cards = {gpu.uuid for gpu in snapshot.seen.gpus if gpu.model == pool}
+    own = {row.slot.gpu for row in snapshot.records.held_by(request.instance)} & cards
+    can = {slot.gpu for unit in units(snapshot, replace(need, kind=Kind.BOOKING)) for slot in unit.slots} & cards
+    there = {uuid for uuid in cards if uuid not in blocked or blocked[uuid].code == "promised"} | own | can
+    running = frozenset(row.id for row in snapshot.records.reservations if row.state is ReservationState.ACTIVE)
+    spans = promises(snapshot, snapshot.seen.host, pool, but=running)
+    free = Skyline(len(there), spans).free(start, until)
+    if free >= request.gpus:
+        return ()
+    text = (
+        f"{request.gpus} GPUs of {pool} asked for; {free} can be had at that time: the others' holders need not yield"
+    )
+    return (Reason("no_capacity", text),)
+
+
+def _series(
+    snapshot: Snapshot,
+    request: ReserveRequest,
+    pool: str,
+    times: Sequence[tuple[datetime, datetime]],
+    identifier: str,
+) -> tuple[Reservation, ...]:
+    first = _row(snapshot, request, identifier, Kind.BOOKING, ReservationState.SCHEDULED)
+    series = identifier if request.weekly else ""
+    return tuple(
+        replace(
+            first,
+            id=identifier if number == 1 else f"{identifier}-{number}",
+            pool=pool,
+            host=snapshot.seen.host,
+            start=start,
+            until=until,
+            series=series,
+        )
+        for number, (start, until) in enumerate(times, start=1)
+    )
+
+
+def _scheduled(snapshot: Snapshot, rows: Sequence[Reservation]) -> Plan:
+    """The steps of bookings ahead. Who will have to yield is not known before the time: cards are bound late."""
+    steps: list[PlannedStep] = []
+    bind = timedelta(seconds=ahead_s(snapshot))
+    for row in rows:
+        start, until = row.start or snapshot.now, row.until or snapshot.now
+        why = f"{row.gpus} GPUs of {row.pool}: free ones are bound, who must yield is warned in time"
+        steps.append(PlannedStep("prepare", row.instance, None, max(snapshot.now, start - bind), why))
+        steps.append(PlannedStep("attach", row.instance, None, start, f"{row.gpus} GPUs"))
+        steps.append(PlannedStep("start", row.instance, None, start, f"{row.gpus} GPUs"))
+        steps.append(PlannedStep("finish", row.instance, None, until, "kept until somebody waits"))
+    return Plan(Verdict.GRANTED, steps=tuple(steps), when=rows[0].start)
+
+
+def _row(
+    snapshot: Snapshot, request: ReserveRequest, identifier: str, kind: Kind, state: ReservationState
+) -> Reservation:
+    return Reservation(
+        id=identifier,
+        instance=request.instance,
+        owner=request.owner,
+        kind=kind,
+        gpus=request.gpus,
+        state=state,
+        created_at=snapshot.now,
+        duration_s=request.duration_s,
+        class_name=_class(snapshot, request),
+        model=request.model,
+        host=snapshot.seen.host,
+        note=request.note,
+        no_warning=request.no_warning,
+    )
+
+
+def _class(snapshot: Snapshot, request: ReserveRequest) -> str:
+    return request.class_name or entitlement(snapshot, request.owner).class_name
+
+
+def _no_model(snapshot: Snapshot, request: ReserveRequest) -> Reason:
+    known = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus})) or "none"
+    return Reason("no_such_model", f"no card's model matches {request.model!r}; there are {known}")
+
+
+def decide_edit(
+    snapshot: Snapshot,
+    row: Reservation,
+    *,
+    gpus: int | None = None,
+    at: datetime | None = None,
+    until: datetime | None = None,
+    note: str | None = None,
+) -> Decided:
+    """A changed reservation, judged like a new one without the old one; a running one cannot begin at another time."""
+    start = at or row.start
+    number = row.gpus if gpus is None else gpus
+    running = row.state in {ReservationState.ACTIVE, ReservationState.PREPARING}
+    if not row.open or row.kind is Kind.RETURN:
+        text = f"{row.id} is {'a claim' if row.kind is Kind.RETURN else row.state.value}"
+        return Decided(Plan(Verdict.REFUSED, (Reason("conflict", f"{text} and cannot be changed"),)))
+    if running and ((at is not None and at != row.start) or number > row.gpus):
+        text = f"{row.id} has begun: its start and more cards cannot be had any more; book those anew"
+        return Decided(Plan(Verdict.REFUSED, (Reason("conflict", text),)))
+    length = (until - start) if until and start else timedelta(seconds=row.duration_s)
+    if at is None and until is None and row.until and row.start:
+        length = row.until - row.start
+    changed = replace(
+        row,
+        gpus=number,
+        start=start,
+        until=start + length if start else None,
+        duration_s=int(length.total_seconds()),
+        note=row.note if note is None else note,
+    )
+    reasons = _edit_reasons(snapshot, row, changed)
+    if reasons:
+        return Decided(Plan(Verdict.REFUSED, reasons))
+    shown = _scheduled(snapshot, (changed,)) if changed.start else Plan(Verdict.WAITING)
+    return Decided(shown, (changed,))
+
+
+def _edit_reasons(snapshot: Snapshot, row: Reservation, changed: Reservation) -> tuple[Reason, ...]:
+    start = changed.start or snapshot.now
+    until = changed.until or start + timedelta(seconds=changed.duration_s)
+    if until <= max(start, snapshot.now):
+        return (Reason("conflict", f"it would end before {'it begins' if until <= start else 'now'}"),)
+    less = (
+        changed.gpus <= row.gpus
+        and changed.until is not None
+        and row.until is not None
+        and changed.until <= row.until
+        and changed.start == row.start
+    )
+    if less:
+        return ()
+    request = ReserveRequest(
+        instance=row.instance,
+        owner=row.owner,
+        gpus=changed.gpus,
+        duration_s=changed.duration_s,
+        at=start,
+        model=row.pool or row.model,
+        class_name=row.class_name,
+    )
+    but = frozenset({row.id})
+    asked = max(start, snapshot.now)
+    found = [*admit_booking(snapshot, request, start=asked, until=until, but=but)]
+    if row.pool:
+        found += room(snapshot, request, pool=row.pool, start=asked, until=until, but=but)
+    return tuple(found)

@@ -1,0 +1,121 @@
+"""Where the cards for a need come from: free ones first, then the cheapest whole disturbance, or the reasons why not.
+
+All or nothing: an answer either meets the whole need in time, or takes nothing from anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.plan import Reason
+from lxgpu.model.request import Need
+from lxgpu.model.reservation import Kind
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.calendar import Skyline, capacity, pools, promises
+from lxgpu.policy.placement import nearest, obstacles
+from lxgpu.policy.preemption import lead_s, units
+from lxgpu.policy.victims import Unit, cheapest
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """The slots that meet a need. `free` can be had at once, `taken` once their holders gave way: those of `units`."""
+
+    pool: str
+    free: tuple[Slot, ...] = ()
+    taken: tuple[Slot, ...] = ()
+    units: tuple[Unit, ...] = ()
+
+    def unit_of(self, slot: Slot) -> Unit:
+        """The unit that a taken slot belongs to."""
+        return next(unit for unit in self.units if slot in unit.slots)
+
+
+def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
+    """The cheapest way to meet a need on this host.
+
+    Codes: `no_such_model`, `booked` (the cards are free now, but booked too soon), `no_capacity`.
+    """
+    models = pools(snapshot, need.pool)
+    if snapshot.seen.gpus and not models:
+        known = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus}))
+        return (Reason("no_such_model", f"no card's model matches {need.pool!r}; there are {known}"),)
+    blocked = obstacles(snapshot.records, snapshot.seen)
+    every = units(snapshot, need)
+    reasons: list[Reason] = []
+    found: list[Supply] = []
+    for pool in models:
+        answer = _from_pool(snapshot, need, pool, set(blocked), every)
+        if isinstance(answer, Supply):
+            found.append(answer)
+            if not answer.units:
+                return answer
+        else:
+            reasons.append(answer)
+    if not found:
+        return tuple(reasons) or (Reason("no_capacity", "this host shows no cards"),)
+    return min(found, key=lambda one: (len(one.units), sum(unit.work_lost_s for unit in one.units), one.pool))
+
+
+def _from_pool(
+    snapshot: Snapshot, need: Need, pool: str, blocked: set[str], every: tuple[Unit, ...]
+) -> Supply | Reason:
+    free = [gpu for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid not in blocked]
+    room = _room(snapshot, need, pool)
+    if room is not None and room < need.gpus:
+        text = f"{need.gpus} GPUs of {pool} asked for, {max(room, 0)} are not booked by others for that time"
+        return Reason("booked", text)
+    if len(free) >= need.gpus:
+        return Supply(pool, free=tuple(Slot(gpu.uuid) for gpu in _best(snapshot, need, free)))
+    mine = tuple(unit for unit in every if all(_model(snapshot, slot) == pool for slot in unit.slots))
+    missing = need.gpus - len(free)
+    chosen = cheapest(mine, missing)
+    if chosen is None:
+        can = sum(len(unit.slots) for unit in mine)
+        text = f"{need.gpus} GPUs of {pool} asked for, {len(free)} are free, {can} could be taken in time"
+        return Reason("no_capacity", text)
+    taken = sorted(slot for unit in chosen for slot in unit.slots)[:missing]
+    return Supply(
+        pool,
+        free=tuple(sorted(Slot(gpu.uuid) for gpu in free)),
+        taken=tuple(taken),
+        units=tuple(unit for unit in chosen if set(unit.slots) & set(taken)),
+    )
+
+
+def _room(snapshot: Snapshot, need: Need, pool: str) -> int | None:
+    """How many cards of a model no booking but its own counts on all the while; None: no room needs to be asked for."""
+    if need.until is None:
+        return None
+    if need.kind is Kind.BOOKING:
+        return None  # it was admitted when it was written down
+    spans = promises(snapshot, snapshot.seen.host, pool, but=frozenset({need.reservation}))
+    return Skyline(capacity(snapshot, pool), spans).free(need.at, need.until)
+
+
+def _best(snapshot: Snapshot, need: Need, free: list[Gpu]) -> Iterable[Gpu]:
+    """Of enough free cards those to give: the ones that were had before, else the nearest to each other."""
+    wanted = {slot.gpu for slot in need.prefers}
+    before = [gpu for gpu in free if gpu.uuid in wanted]
+    if not before:
+        return nearest(snapshot, free, need.gpus)
+    rest = [gpu for gpu in free if gpu.uuid not in wanted]
+    return [*before[: need.gpus], *nearest(snapshot, rest, need.gpus - len(before))] if rest else before[: need.gpus]
+
+
+def _model(snapshot: Snapshot, slot: Slot) -> str:
+    gpu = snapshot.seen.gpu(slot.gpu)
+    return gpu.model if gpu else ""
+
+
+def longest_lead_s(snapshot: Snapshot) -> float:
+    """The longest time that anybody's way from warning to a proven card may take."""
+    return max((lead_s(snapshot.policy, name) for name in snapshot.policy.classes), default=0)
+
+
+def soonest(snapshot: Snapshot) -> datetime:
+    """By when a need that begins now can count on cards that are to be taken."""
+    return snapshot.now + timedelta(seconds=longest_lead_s(snapshot))
