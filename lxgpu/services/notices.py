@@ -1,0 +1,219 @@
+"""Telling people: whoever decides writes a row into the outbox, and `send_due` sends it on every way there is.
+
+Twice or not at all, after a crash? The quick ways come first: terminals, the notice file and the banner, which do no
+harm when they are done twice. Then the row is marked as tried. Then come mail and channels, which so are never sent
+twice: a crash in between costs the mail, and the row says that it was begun. A warning counts as given from that mark
+on, with what became of it on each way.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import InstanceState, Power
+from lxgpu.model.reservation import Notice
+from lxgpu.model.snapshot import Records
+from lxgpu.services.noticekinds import NOTICES, Fact
+from lxgpu.services.noticewords import message
+from lxgpu.services.site import Site
+
+LOCK = "/notices"
+"""No container can be called so; whoever holds it is sending."""
+FILE = "notice"
+KEPT = 20
+"""How many notices the file inside keeps, newest first."""
+SENT = "sent"
+BEGUN = "begun"
+QUICK_S, SLOW_S = 8.0, 10.0
+"""Real seconds for all terminals and files together, and for all mail and channels: what hangs is missed."""
+_MOST_AT_ONCE = 32
+_MARK = "=== "
+_ADDRESS = re.compile(r"[^@\s,]+@[^@\s,]+")
+
+Told = dict[str, str]
+"""What became of one notice, by way."""
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+def notice(
+    kind: str, *, instance: str, person: str, about: str = "", facts: Mapping[str, object], now: datetime
+) -> Notice:
+    """A row for the outbox; the facts are those that `noticekinds` lists for the kind.
+
+    Raises:
+        ValueError: no such kind, or a fact is missing, unknown, or None where it may not be.
+    """
+    known = NOTICES.get(kind)
+    if known is None:
+        raise ValueError(f"there is no kind of notice {kind!r}")
+    lacking = {name for name in known.facts if facts.get(name) is None} - known.may_lack
+    if wrong := sorted(lacking | (set(facts) ^ set(known.facts))):
+        raise ValueError(f"facts of a notice {kind!r}: {', '.join(wrong)} missing or unknown")
+    values = {name: _json(form, facts[name]) for name, form in known.facts.items()}
+    identifier = uuid.uuid4().hex[:12]
+    return Notice(identifier, kind, instance, person, created_at=now, about=about, facts=values)
+
+
+def _json(form: Fact, value: object) -> object:
+    match form:
+        case Fact.INSTANT if isinstance(value, datetime):
+            return value.isoformat()
+        case Fact.GPUS if isinstance(value, Iterable) and not isinstance(value, str):
+            return [str(item) for item in value]
+        case _:
+            return value
+
+
+def send_due(site: Site) -> int:
+    """Send what is not sent yet; gives how many notices were tried. It is bounded in time and raises for nobody's sake.
+
+    While another process sends, this one leaves it to that.
+    """
+    if not site.inventory.read().notices:
+        return 0
+    with site.locks.hold(LOCK, wait_s=0) as free:
+        if not free:
+            return 0
+        records = site.inventory.read()
+        rows = sorted(records.notices, key=lambda row: (row.created_at, row.id))
+        words = {row.id: message(site, row, records) for row in rows}
+        told = _quick(site, records, rows, words)
+        rows = _mark(site, rows, told)
+    _slow(site, rows, words, told)
+    return len(rows)
+
+
+# ---- terminals and files
+
+
+def _quick(
+    site: Site, records: Records, rows: Iterable[Notice], words: Mapping[str, tuple[str, str]]
+) -> dict[str, Told]:
+    """Terminals and files of all containers concerned, side by side, oldest notice first in each."""
+    told: dict[str, Told] = {row.id: {} for row in rows}
+    by_instance: dict[str, list[Notice]] = defaultdict(list)
+    for row in rows:
+        if row.instance:
+            by_instance[row.instance].append(row)
+    parts = _together(partial(_inside, site, records, words), list(by_instance.items()), limit_s=QUICK_S)
+    for mine, part in zip(by_instance.values(), parts, strict=True):
+        late = {"terminals": f"no answer within {QUICK_S:g} s"}
+        told |= {row.id: late if part is None else part[row.id] for row in mine}
+    return told
+
+
+def _inside(
+    site: Site, records: Records, words: Mapping[str, tuple[str, str]], mine: tuple[str, list[Notice]]
+) -> dict[str, Told]:
+    """The file first, since it never waits; then the terminals."""
+    name, rows = mine
+    found = records.instance(name)
+    if found is None or found.state is InstanceState.TRASHED:
+        return {row.id: {"terminals": "there is no such container"} for row in rows}
+    told = {row.id: {"notice": _write(site, row, words[row.id][1])} for row in rows}
+    init, why = _init(site, name)
+    for row in rows:
+        told[row.id]["terminals"] = why if init is None else _tell(site, init, words[row.id][1])
+    return told
+
+
+def _init(site: Site, name: str) -> tuple[int | None, str]:
+    """The container's init, or why nobody can sit in it."""
+    try:
+        seen = site.engine.instance(name)
+    except LxgpuError as error:
+        return None, error.brief
+    if seen is None or seen.init_pid is None or seen.power is Power.STOPPED:
+        return None, "it does not run"
+    return seen.init_pid, ""
+
+
+def _tell(site: Site, init: int, text: str) -> str:
+    try:
+        told, missed = site.probe.tell(init, f"lxgpu: {text}")
+    except LxgpuError as error:
+        return error.brief
+    return f"{told} told, {missed} missed"
+
+
+def _write(site: Site, row: Notice, text: str) -> str:
+    """The notice at the top of the file inside, once."""
+    try:
+        old = [_MARK + part for part in site.board.read(row.instance, FILE).split(_MARK) if part]
+        at = row.created_at.astimezone(site.policy().zone).strftime("%Y-%m-%d %H:%M")
+        head = f"{_MARK}{at} [{row.id}]\n"
+        others = [entry for entry in old if f"[{row.id}]\n" not in entry]
+        site.board.write(row.instance, FILE, "".join([f"{head}{text}\n\n", *others][:KEPT]))
+    except LxgpuError as error:
+        return "; ".join([error.brief, *error.why])
+    return "written"
+
+
+# ---- the mark, then mail and channels
+
+
+def _mark(site: Site, rows: Iterable[Notice], told: Mapping[str, Told]) -> list[Notice]:
+    """The attempt is recorded; gives the rows as they stand now, without those that somebody else has dealt with."""
+    now, marked = site.clock.now(), []
+    with site.write() as tx:
+        left = {row.id for row in tx.records.notices}
+        for row in rows:
+            if row.id in left:
+                marked.append(replace(row, sent_at=now, outcome={**told[row.id], "channels": BEGUN}))
+                detail = {"person": row.person, "about": row.about, **told[row.id]}
+                tx.event("told", row.instance or row.person, rule=row.kind, detail=detail)
+        tx.put(*marked)
+    return marked
+
+
+def _slow(site: Site, rows: Iterable[Notice], words: Mapping[str, tuple[str, str]], told: Mapping[str, Told]) -> None:
+    """All mails and channels at once; what was not taken stands in the history too."""
+    marked = list(rows)
+    if not marked:
+        return
+    late = {"channels": f"no answer within {SLOW_S:g} s"}
+    parts = _together(partial(_send, site, words), marked, limit_s=SLOW_S)
+    outcomes = [late if part is None else part for part in parts]
+    with site.write() as tx:
+        for row, found in zip(marked, outcomes, strict=True):
+            tx.put(replace(row, outcome={**told[row.id], **found}))
+            if missed := {way: why for way, why in found.items() if why != SENT}:
+                tx.event("not_told", row.instance or row.person, rule=row.kind, detail=missed)
+
+
+def _send(site: Site, words: Mapping[str, tuple[str, str]], row: Notice) -> Mapping[str, str]:
+    subject, text = words[row.id]
+    return site.notify.send(f"[lxgpu] {subject}", text, mail=_addresses(site, row))
+
+
+def _addresses(site: Site, row: Notice) -> str | None:
+    """The person's address, and the lab's contact where the kind is the admins' business too."""
+    policy, found = site.policy(), []
+    if row.person:  # their groups are not asked for: that may mean LDAP, and an address is nobody else's
+        found.append(policy.entitlement(row.person, frozenset(), site.clock.now()).mail)
+    if row.kind in NOTICES and NOTICES[row.kind].admins and _ADDRESS.fullmatch(policy.contact):
+        found.append(policy.contact)
+    return ",".join(dict.fromkeys(filter(None, found))) or None
+
+
+def _together(work: Callable[[Item], Found], items: list[Item], *, limit_s: float) -> list[Found | None]:
+    """Do it for all at once; None for what is not done by then, which ends by itself and is not waited for."""
+    if not items:
+        return []
+    pool = ThreadPoolExecutor(max_workers=min(len(items), _MOST_AT_ONCE))
+    try:
+        parts = [pool.submit(work, item) for item in items]
+        wait(parts, timeout=limit_s)
+        return [part.result() if part.done() and not part.cancelled() else None for part in parts]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,110 @@
+"""From facts to words: a notice's facts as text for people, in the lab's zone, and the message made of them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from lxgpu.errors import LxgpuError
+from lxgpu.figures import short_duration
+from lxgpu.instants import show_instant
+from lxgpu.model.reservation import Notice
+from lxgpu.model.snapshot import Records
+from lxgpu.services.noticekinds import NOTICES, Fact
+
+if TYPE_CHECKING:
+    from lxgpu.services.site import Site
+
+_WIDTH = 78
+_LONGEST_FACT = 160
+_LISTED = 3
+_SHORT_UUID = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Some cards as text: `RTX 3090 (GPU-8f1d2c3a)`, or `2 GPUs (GPU-8f1d2c3a, GPU-91ab0c4e)`."""
+
+    text: str
+    count: int
+
+    def __str__(self) -> str:
+        return self.text
+
+    def verb(self, one: str, many: str) -> str:
+        """The form of a word that fits their number."""
+        return one if self.count == 1 else many
+
+    @property
+    def they(self) -> str:
+        """`it` or `they`."""
+        return self.verb("it", "they")
+
+    @property
+    def them(self) -> str:
+        """`it` or `them`."""
+        return self.verb("it", "them")
+
+
+def cards(uuids: Iterable[str], records: Records) -> Cards:
+    """Cards named for people; a single one with its model."""
+    names = list(dict.fromkeys(uuids))
+    short = [name[:_SHORT_UUID] for name in names]
+    if len(names) == 1:
+        known = records.card(names[0])
+        model = known.model.removeprefix("NVIDIA ") if known else "GPU"
+        return Cards(f"{model} ({short[0]})", 1)
+    listed = ", ".join(short[:_LISTED]) + (", …" if len(short) > _LISTED else "")
+    return Cards(f"{len(names)} GPUs ({listed})", len(names))
+
+
+def message(site: Site, row: Notice, records: Records) -> tuple[str, str]:
+    """What a notice says: (subject, text). A template that is broken costs its words, never the notice."""
+    try:
+        whole = site.texts.render(f"notices/{row.kind}.txt.j2", **_values(site, row, records))
+    except (LxgpuError, KeyError, TypeError, ValueError) as error:
+        site.say(f"the notice {row.kind} is told in plain form: {error}")
+        whole = "\n".join([f"{row.kind}: {row.instance}", *(f"{key}: {value}" for key, value in row.facts.items())])
+    lines = [textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False) for line in whole.splitlines()]
+    text = "\n".join(line for line in lines if line)
+    return " ".join(whole.partition("\n")[0].split()).rstrip("."), text
+
+
+def _values(site: Site, row: Notice, records: Records) -> dict[str, object]:
+    policy = site.policy()
+    forms = NOTICES[row.kind].facts
+
+    def word(name: str, value: object) -> object:
+        if value is None:
+            return None
+        match forms[name]:
+            case Fact.GPUS:
+                return cards(map(str, value) if isinstance(value, list | tuple) else [str(value)], records)
+            case Fact.INSTANT:
+                at = datetime.fromisoformat(str(value))
+                return show_instant(at, now=row.created_at, zone=policy.zone)
+            case Fact.SECONDS:
+                return short_duration(float(str(value)))
+            case Fact.TEXT:
+                return one_line(str(value))
+            case _:
+                return value
+
+    told: Mapping[str, object] = {name: word(name, row.facts[name]) for name in forms}
+    return {
+        **told,
+        "instance": row.instance,
+        "person": row.person,
+        "host": site.host,
+        "contact": one_line(policy.contact),
+    }
+
+
+def one_line(text: str) -> str:
+    """People's own words, such as a reason, on one line, bounded, with nothing that could steer a terminal."""
+    line = " ".join(text.split())
+    shown = "".join(char if char.isprintable() else "?" for char in line)
+    return (shown if len(shown) <= _LONGEST_FACT else f"{shown[: _LONGEST_FACT - 1]}…").rstrip(".")
