@@ -1,0 +1,134 @@
+"""The tick: look, decide, write, apply, confirm. The daemon, `daemon run --once`, commands and tests call this one.
+
+A part that fails is that part's own failure: it is named in the answer, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.gpu import Slot
+from lxgpu.model.reservation import Kind, ReservationState
+from lxgpu.model.snapshot import Observation, Records, Snapshot
+from lxgpu.model.usage import IdleVerdict, Sample
+from lxgpu.policy.agenda import decide_tick
+from lxgpu.policy.desk import Agenda
+from lxgpu.ports import VersionMovedError
+from lxgpu.services import observe
+from lxgpu.services.carrying import advance_all, write_down
+from lxgpu.services.identity import ensure_identity, mirror_promises
+from lxgpu.services.mend import begin_mending
+from lxgpu.services.notices import send_due
+from lxgpu.services.sampling import judge_all, take_samples
+from lxgpu.services.site import Site
+from lxgpu.services.ticked import Ticked
+
+ROUNDS = 8
+"""How often one tick decides again because something moved: each round is a look at LXD."""
+BUSY_S = 1.0
+"""How soon to look again while an operation waits for something."""
+LOOKS_BACK = timedelta(days=35)
+"""How far fairness and caps look back: five half-lives of a week."""
+
+
+@dataclass(slots=True)
+class _Count:
+    """What a tick did, and what went wrong in it."""
+
+    did: int = 0
+    troubles: list[str] = field(default_factory=list)
+
+
+def tick(site: Site, *, paused: bool = False) -> Ticked:
+    """One pass over everything. `paused`: nothing new is taken from anybody.
+
+    Errors: those of `ensure_identity`; `unavailable` when LXD does not answer.
+    """
+    ensure_identity(site)
+    count, agenda = _Count(), Agenda()
+    for number in range(ROUNDS):
+        moved, troubles = advance_all(site)
+        count.did += moved
+        count.troubles += [item for item in troubles if item not in count.troubles]
+        seen = observe.look(site, readings=True)
+        if number == 0:
+            _part(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
+            _part(count, "drift", partial(begin_mending, site, seen))
+        agenda = _decide(site, seen, paused=paused)
+        count.did += len(agenda.notes)
+        _part(count, "notices", partial(send_due, site))
+        if agenda.empty and not moved:
+            break
+    if count.did:
+        _part(count, "promises", partial(mirror_promises, site))
+    return Ticked(site.clock.now(), _next_at(site, agenda), count.did, tuple(count.troubles))
+
+
+def look(site: Site, seen: Observation, records: Records) -> Snapshot:
+    """Everything that a decision of a tick looks at, judged by the samples there are."""
+    snapshot = observe.of(site, seen, records, people=[row.owner for row in records.reservations])
+    verdicts: Mapping[Slot, IdleVerdict] = judge_all(site, seen, records, snapshot.policy)
+    past = site.inventory.closed_since(snapshot.now - LOOKS_BACK)
+    return replace(snapshot, verdicts=verdicts, past=past, shows=_shows(site, records))
+
+
+def _decide(site: Site, seen: Observation, *, paused: bool) -> Agenda:
+    """Decide on what is there and write it, against one version of the inventory."""
+    for _ in range(3):
+        snapshot = look(site, seen, site.inventory.read())
+        agenda = decide_tick(snapshot, paused=paused)
+        if agenda.empty:
+            return agenda
+        try:
+            with site.write(expected=snapshot.records.version) as tx:
+                write_down(site, tx, snapshot, agenda)
+        except VersionMovedError:
+            continue
+        return agenda
+    return Agenda()  # others write all the time; the next tick decides
+
+
+def _shows(site: Site, records: Records) -> frozenset[str]:
+    """The running bookings with a sign of use since they began: a GPU process, an open login, or nobody can tell."""
+    waiting = {
+        row.id: row
+        for row in records.reservations
+        if row.state is ReservationState.ACTIVE and row.kind is Kind.BOOKING and row.used_at is None and row.start
+    }
+    if not waiting:
+        return frozenset()
+    samples = site.inventory.samples(since=min(row.start for row in waiting.values() if row.start))
+    by_card = {row.slot.gpu: row.reservation for row in records.assignments if row.live and row.reservation in waiting}
+    return frozenset(
+        row.id
+        for sample in samples
+        if (row := waiting.get(by_card.get(sample.uuid) or ""))
+        and row.start
+        and sample.at > row.start
+        and sample.instance == row.instance
+        and _used(sample)
+    )
+
+
+def _used(sample: Sample) -> bool:
+    unknown = sample.processes is None or sample.login is None
+    return unknown or bool(sample.processes) or bool(sample.login)
+
+
+def _next_at(site: Site, agenda: Agenda) -> datetime | None:
+    waits = any(row.live for row in site.inventory.read().operations)
+    soon = site.clock.now() + timedelta(seconds=BUSY_S)
+    return min(soon, agenda.next_at) if waits and agenda.next_at else soon if waits else agenda.next_at
+
+
+def _part(count: _Count, name: str, act: Callable[[], object]) -> None:
+    try:
+        act()
+    except LxgpuError as error:
+        if error.code == "superseded":
+            raise
+        count.troubles.append(f"{name}: {error.brief}")

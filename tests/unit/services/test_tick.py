@@ -1,0 +1,169 @@
+"""Reserve, take back, give back: what the tick makes of it, on a whole site of fakes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from fakes.site import make_site, newcomer
+
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.plan import Verdict
+from lxgpu.model.quota import BASE_TERMS, Policy
+from lxgpu.model.request import GpuRequest, ReserveRequest
+from lxgpu.model.reservation import Kind, ReservationState
+from lxgpu.model.rules import BookingRules, IdleRules, PreemptionRules, PriorityClass, Rules
+from lxgpu.services.lending import attach
+from lxgpu.services.reserve import cancel, plan_reserve, reserve
+from lxgpu.services.tick import tick
+
+GRACE, TERM_WAIT, FENCE = 2, 2, 5
+
+
+def policy() -> Policy:
+    """Low yields to normal; time runs in seconds."""
+    times = {"min_runtime_s": 0, "grace_s": GRACE, "term_wait_s": TERM_WAIT}
+    return Policy(
+        contact="gpu-admin@lab.example",
+        classes={
+            "normal": PriorityClass("normal", priority=50, **times),
+            "low": PriorityClass("low", priority=10, **times),
+        },
+        defaults=replace(BASE_TERMS, limit=8, lease_s=86400),
+        rules=Rules(
+            idle=IdleRules(window_s=10, warn_s=()),
+            preemption=PreemptionRules(fence_timeout_s=FENCE),
+            bookings=BookingRules(no_show_s=20, give_up_after_s=60, bind_before_s=15),
+        ),
+    )
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Two cards, which alice holds at low class and works on; bob has none."""
+    site = make_site(tmp_path, gpus=2, policy=policy())
+    newcomer(site, "alice", gpus=0)
+    newcomer(site, "bob")
+    give(site, "alice", 2, class_name="low")
+    for gpu in site.engine.cards:
+        work(site, "alice", gpu)
+    return site
+
+
+def give(site, name, count, *, class_name=""):
+    """Lend cards as `lxgpu attach` does."""
+    request = GpuRequest(instance=name, owner=name, more=count, class_name=class_name)
+    attach(site, name, number=count, more=True, request=request, lease_s=None)
+
+
+def work(site, name, gpu, **how):
+    """A process of the container that computes on a card."""
+    init = site.engine.instance(name).init_pid
+    return site.probe.run(init, gpu.nodes, **how)
+
+
+def wish(name="bob", gpus=2, seconds=3600, **more) -> ReserveRequest:
+    """What `lxgpu reserve NAME --gpus N --for D` asks."""
+    return ReserveRequest(instance=name, owner=name, gpus=gpus, duration_s=seconds, **more)
+
+
+def go_on(site, seconds, *, step=1.0):
+    """Let time pass, with a tick each second."""
+    passed = 0.0
+    while passed < seconds:
+        site.clock.sleep(step)
+        passed += step
+        tick(site)
+
+
+def held(site, name) -> list[str]:
+    """The states of what an instance holds."""
+    return [row.state.value for row in site.inventory.read().held_by(name)]
+
+
+def events(site, kind) -> list:
+    """The history of one kind, oldest first."""
+    return [event for event in reversed(site.inventory.events()) if event.kind == kind]
+
+
+def test_a_reservation_takes_from_a_lower_class_after_warning_and_grace(site):
+    """Bob in class normal waits, alice in class low yields."""
+    plan = plan_reserve(site, wish())
+    assert plan.decision is Verdict.AFTER_PREEMPTION
+    assert plan.victims == ("alice",)
+    booked = reserve(site, wish())
+    assert [row.state for row in booked.reservations] == [ReservationState.PREPARING]
+    assert held(site, "alice") == ["warned", "warned"]
+    assert held(site, "bob") == []
+    go_on(site, GRACE + TERM_WAIT + FENCE)
+    assert held(site, "bob") == ["active", "active"]
+    assert held(site, "alice") == []
+    row = site.inventory.read().reservation(booked.reservations[0].id)
+    assert row.state is ReservationState.ACTIVE
+    assert row.kind is Kind.BOOKING
+
+
+def test_the_displaced_get_the_same_cards_back_when_the_booking_is_over(site):
+    """A claim needs nobody's command."""
+    before = {row.slot for row in site.inventory.read().held_by("alice")}
+    reserve(site, wish(seconds=60))
+    go_on(site, 12)
+    assert held(site, "bob") == ["active", "active"]
+    work(site, "bob", site.engine.cards[0])
+    go_on(site, 80)
+    assert {row.slot for row in site.inventory.read().held_by("alice")} == before
+    assert held(site, "bob") == []
+    assert [event.subject for event in events(site, "returned")] == ["alice"]
+
+
+def test_nothing_is_taken_before_the_grace_is_over(site):
+    """And the warning was tried."""
+    reserve(site, wish())
+    go_on(site, GRACE - 1)
+    assert held(site, "alice") == ["warned", "warned"]
+    assert not events(site, "releasing")
+    assert [event.subject for event in events(site, "told")].count("alice") >= 1
+
+
+def test_cancelled_in_the_grace_nothing_is_left_of_it(site):
+    """No promise, no warning, now or later."""
+    booked = reserve(site, wish())
+    cancel(site, booked.reservations[0].id)
+    assert held(site, "alice") == ["active", "active"]
+    assert not [row for row in site.inventory.read().assignments if row.state is AssignmentState.PLANNED]
+    go_on(site, 20)
+    assert held(site, "alice") == ["active", "active"]
+
+
+def test_what_cannot_be_met_takes_nothing_from_anybody(site):
+    """All or nothing."""
+    plan = reserve(site, wish(gpus=3)).plan
+    assert plan.decision is Verdict.WAITING
+    go_on(site, 20)
+    assert held(site, "alice") == ["active", "active"]
+    assert not events(site, "warned")
+
+
+def test_a_booking_ahead_begins_at_its_time(site):
+    """Warned in time, and no sooner."""
+    start = site.clock.now() + timedelta(seconds=60)
+    booked = reserve(site, wish(at=start, seconds=100))
+    assert booked.reservations[0].state is ReservationState.SCHEDULED
+    go_on(site, 40)
+    assert held(site, "alice") == ["active", "active"]
+    go_on(site, 21)
+    assert held(site, "bob") == ["active", "active"]
+    assert events(site, "started")[0].at - start <= timedelta(seconds=2)
+    warned = events(site, "warned")[0].at
+    assert start - warned <= timedelta(seconds=GRACE + TERM_WAIT + FENCE + 1)
+
+
+def test_a_booking_that_nobody_uses_frees_its_cards(site):
+    """And whoever was displaced for it has them again."""
+    reserve(site, wish(seconds=3600))
+    go_on(site, 12)
+    assert held(site, "bob") == ["active", "active"]
+    go_on(site, 30)
+    assert [event.subject for event in events(site, "missed")] == ["bob"]
+    assert held(site, "alice") == ["active", "active"]
