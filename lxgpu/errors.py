@@ -216,6 +216,10 @@ CATALOGUE: dict[str, Entry] = {
         Exit.CONFLICT,
         "The container does not hold this card.",
     ),
+    "daemon_runs": Entry(
+        Exit.CONFLICT,
+        "A daemon is at work on this host already, and one is all there may be. `lxgpu daemon status` says which.",
+    ),
     "superseded": Entry(
         Exit.CONFLICT,
         "A newer inventory has taken over this LXD server; this one must not change anything any more.",

@@ -76,6 +76,16 @@ SHAPES: dict[str, object] = {
         "operations": [{"kind": "", "instance": "", "step": "", "since": "", "actor": "", "undoing": False}],
         "problems": [{"subject": "", "text": "", "fix": ""}],
     },
+    "daemon": {
+        "running": True,
+        "pid": 0,
+        "started_at": "",
+        "ticked_at": "",
+        "next_at": "",
+        "troubles": [""],
+        "paused": {"who": "", "why": "", "when": ""},
+        "policy": {"ok": True, "error": ""},
+    },
     "error": {
         "code": "",
         "message": "",

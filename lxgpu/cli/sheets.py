@@ -16,6 +16,7 @@ from lxgpu.model.operation import Event
 from lxgpu.services.cardviews import GpuView, SlotView
 from lxgpu.services.headline import headline
 from lxgpu.services.overview import StatusView
+from lxgpu.services.statusfile import DaemonView
 from lxgpu.services.views import InstanceView
 
 Sheet = Sequence[tuple[str, Sequence[str]]]
@@ -99,6 +100,22 @@ def status_sheet(view: StatusView, times: Times) -> Sheet:
             ],
         ),
         ("problems", [f"{one.subject}: {one.text}" + (f" [{one.fix}]" if one.fix else "") for one in view.problems]),
+    )
+
+
+def daemon_sheet(view: DaemonView, times: Times) -> Sheet:
+    """The daemon at length."""
+    since = f", process {view.pid}, since {times.show(view.started_at)}" if view.pid and view.started_at else ""
+    pause = view.paused
+    held = f"by {pause.who} since {times.show(pause.when)}: {pause.why}" if pause else ""
+    return (
+        ("", [f"running{since}" if view.running else "not running: nothing is taken back or given back by itself"]),
+        ("last tick", [times.show(view.ticked_at) if view.ticked_at else "none"]),
+        ("next tick", [f"{times.show(view.next_at)} at the latest"] if view.next_at else []),
+        ("paused", [held] if held else []),
+        ("policy", [f"the last good one holds: {view.policy.error}"] if view.policy.error else []),
+        ("troubles", list(view.troubles)),
+        ("start it", [] if view.running else ["systemctl start lxgpu"]),
     )
 
 

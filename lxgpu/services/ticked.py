@@ -31,9 +31,5 @@ class Tick(Protocol):
     `inventory_newer` mean that this process must not change anything any more.
     """
 
-    def __call__(self, site: Site, *, paused: bool = False, jumped: bool = False) -> Ticked:
-        """Do what is due.
-
-        `paused`: finish what is begun and take nothing new. `jumped`: the wall clock was set since the last tick, so
-        nothing that counts in wall time is believed in this one.
-        """
+    def __call__(self, site: Site, *, paused: bool = False) -> Ticked:
+        """Do what is due; `paused`: finish what is begun and take nothing new."""

@@ -1,0 +1,197 @@
+"""The daemon: one turn after another, each part on its own, and what it does for all to see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.operation import Event
+from lxgpu.ports import Clock, Progress
+from lxgpu.services.clockset import follow_clock
+from lxgpu.services.loop import EVERY_S, Next
+from lxgpu.services.parts import Parts
+from lxgpu.services.policywatch import PolicyNews, PolicyWatch
+from lxgpu.services.site import Site
+from lxgpu.services.statusfile import DaemonView, PauseView, PolicyState
+from lxgpu.services.ticked import Tick, Ticked
+
+PUBLISH_S = 30.0
+"""status.json is written at least so often."""
+_MOST_EVENTS = 200
+TICK, POLICY, STATUS, HISTORY = "tick", "policy", "status.json", "history"
+Publish = Callable[[Site, DaemonView], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What the daemon has done for it at each turn.
+
+    `alive` after every turn, with a line for people; `told` hears every new line of history; `others` are further parts
+    by name (the guest sockets), each called with the site.
+    """
+
+    alive: Callable[[str], None] = lambda _text: None
+    told: Callable[[Event], None] = lambda _event: None
+    others: Mapping[str, Callable[[Site], None]] = field(default_factory=dict)
+
+
+class Daemon:
+    """What a loop turns. Nothing that fails here ends it, but for the errors in `parts.FATAL`."""
+
+    def __init__(
+        self,
+        *,
+        make_site: Callable[[], Site],
+        tick: Tick,
+        policy: PolicyWatch,
+        pause: Callable[[], PauseView | None],
+        publish: Publish,
+        clock: Clock,
+        say: Progress,
+        pid: int,
+        every_s: Callable[[], float] = lambda: EVERY_S,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self._make_site = make_site
+        self._tick = tick
+        self._policy = policy
+        self._pause = pause
+        self._publish = publish
+        self._clock = clock
+        self._say = say
+        self._every_s = every_s
+        self._hooks = hooks or Hooks()
+        self._parts = Parts(clock.monotonic, say)
+        self._site: Site | None = None
+        self._reload = False
+        self._moved_s, self._careful = 0.0, False
+        self._news: list[PolicyNews] = []
+        self._history = HistoryTail(since=clock.now())
+        self._published: tuple[object, ...] = ()
+        self._published_at: float | None = None
+        self.view = DaemonView(running=True, pid=pid, started_at=clock.now())
+
+    def reload(self) -> None:
+        """Read the policy file at the next turn, whether it looks changed or not."""
+        self._reload = True
+
+    def turn(self, *, moved_s: float) -> Next:
+        """One turn.
+
+        Raises:
+            LxgpuError: one of `parts.FATAL`: this process must not change anything any more.
+        """
+        self._moved_s += moved_s
+        if moved_s:
+            self._careful = True
+            self._say(f"the wall clock was moved by {moved_s:.0f} s: nothing is taken in this turn")
+        self._parts.run(POLICY, self._look_at_policy, at_once=self._reload)
+        paused = self._paused()
+        ticked = self._parts.run(TICK, lambda: self._ticked(paused=paused is not None), at_once=True)
+        self._remember(ticked, paused)
+        site = self._site
+        if site is not None:
+            self._parts.run(HISTORY, lambda: self._history.tell(site, self._hooks.told))
+            for name, do in self._hooks.others.items():
+                self._parts.run(name, lambda do=do: do(site))  # type: ignore[misc] # the name bound at once
+            changed = ticked is not None and ticked.did > 0
+            self._parts.run(STATUS, lambda: self._show(site, changed=changed))
+        self._hooks.alive(self._line())
+        return Next(ticked.next_at) if ticked is not None else Next(in_s=self._parts.left_s(TICK))
+
+    def end(self) -> None:
+        """Publish that nobody is at work any more."""
+        self.view = replace(self.view, running=False, pid=None, next_at=None)
+        site = self._site
+        if site is not None:
+            self._parts.run(STATUS, lambda: self._publish(site, self.view), at_once=True)
+
+    def _ticked(self, *, paused: bool) -> Ticked:
+        try:
+            site = self._site = self._site or self._make_site()
+            self._write_news(site)
+            if self._moved_s:
+                follow_clock(site, self._moved_s)
+                self._moved_s = 0.0
+            ticked = self._tick(site, paused=paused or self._careful)
+        except LxgpuError as error:
+            if error.code == "inventory_lost":  # the file was replaced (a backup, say): open what is there now
+                self._site = None
+            raise
+        self._careful = False
+        return ticked
+
+    def _look_at_policy(self) -> None:
+        anew, self._reload = self._reload, False
+        news = self._policy.look(anew=anew)
+        if news is not None:
+            self._say(f"{news.kind.replace('_', ' ')}: {news.text}")
+            self._news.append(news)
+
+    def _write_news(self, site: Site) -> None:
+        """The news of the policy file, into the history; kept until they are there."""
+        if self._news:
+            with site.write() as tx:
+                for news in self._news:
+                    tx.event(news.kind, site.host, rule=site.settings.policy.name, detail=news.detail)
+            self._news.clear()
+
+    def _paused(self) -> PauseView | None:
+        paused, before = self._pause(), self.view.paused
+        if paused != before:
+            self._say(f"paused by {paused.who}: {paused.why}" if paused else "goes on")
+        return paused
+
+    def _remember(self, ticked: Ticked | None, paused: PauseView | None) -> None:
+        if ticked is not None:
+            self._parts.tell(ticked.troubles)
+            latest = self._clock.now() + timedelta(seconds=self._every_s())
+            due = min(ticked.next_at, latest) if ticked.next_at else latest
+            self.view = replace(self.view, ticked_at=ticked.at, next_at=due)
+        else:
+            self.view = replace(self.view, next_at=self._clock.now() + timedelta(seconds=self._parts.left_s(TICK)))
+        policy = PolicyState(ok=not self._policy.error, error=self._policy.error or None)
+        self.view = replace(self.view, troubles=self._parts.troubles, paused=paused, policy=policy)
+
+    def _show(self, site: Site, *, changed: bool) -> None:
+        """Publish what is new, and now and then what is not."""
+        seconds, key = self._clock.monotonic(), self._key(site)
+        fresh = self._published_at is not None and seconds - self._published_at < PUBLISH_S
+        if changed or not fresh or self._published != key:
+            self._publish(site, self.view)
+            self._published, self._published_at = key, seconds
+
+    def _key(self, site: Site) -> tuple[object, ...]:
+        """What makes status.json another one, apart from the passing of time and of samples."""
+        return (site.inventory.read().version, self.view.troubles, self.view.paused, self.view.policy)
+
+    def _line(self) -> str:
+        """How it goes, in one line."""
+        if self.view.troubles:
+            return "; ".join(self.view.troubles)
+        if self.view.paused:
+            return f"paused by {self.view.paused.who}: {self.view.paused.why}"
+        return f"all is well; last tick {self.view.ticked_at:%H:%M:%S} UTC" if self.view.ticked_at else "starting"
+
+
+class HistoryTail:
+    """New lines of the inventory's history, oldest first, each told once, whoever wrote them."""
+
+    def __init__(self, *, since: datetime) -> None:
+        self._since = since
+        self._version: int | None = None
+        self._last: int | None = None
+
+    def tell(self, site: Site, told: Callable[[Event], None]) -> None:
+        """Tell what is new since the last time; at first what happened since the beginning."""
+        version = site.inventory.read().version
+        if version == self._version:
+            return
+        found = [event for event in site.inventory.events(limit=_MOST_EVENTS) if event.id is not None]
+        for event in reversed(found):
+            new = event.at >= self._since if self._last is None else (event.id or 0) > self._last
+            if new:  # by number, but for the first time: a clock may be set back
+                told(event)
+        self._last, self._version = (found[0].id if found else 0), version

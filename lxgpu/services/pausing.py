@@ -1,0 +1,70 @@
+"""Pausing the daemon: a file in the run directory, so that it outlives the daemon, and no boot of the host."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lxgpu.errors import LxgpuError
+from lxgpu.plain import plain
+from lxgpu.services.revive import revive
+from lxgpu.services.statusfile import PauseView
+
+FILE = "paused"
+
+
+def pause(run_dir: Path, view: PauseView) -> None:
+    """Let the daemon take nothing new; a pause that holds already gets the new reason.
+
+    Raises:
+        LxgpuError: `not_allowed`; `inventory_storage`: the run directory cannot be written.
+    """
+    target, aside = run_dir / FILE, run_dir / f".{FILE}.{os.getpid()}"
+    try:
+        run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+        aside.write_text(json.dumps(plain(view)), encoding="utf-8")
+        aside.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink()
+        raise _cannot(target, error) from error
+
+
+def resume(run_dir: Path) -> PauseView | None:
+    """Let it go on; gives the pause that ended, None when there was none.
+
+    Raises:
+        LxgpuError: as `pause`.
+    """
+    found = paused(run_dir)
+    try:
+        (run_dir / FILE).unlink(missing_ok=True)
+    except OSError as error:
+        raise _cannot(run_dir / FILE, error) from error
+    return found
+
+
+def paused(run_dir: Path) -> PauseView | None:
+    """The pause that holds; None when none does. A file that cannot be understood is a pause all the same."""
+    path = run_dir / FILE
+    try:
+        return revive(PauseView, json.loads(path.read_text(encoding="utf-8")))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError):
+        return PauseView(who="somebody", why=f"{path} is there", when=_time_of(path))
+
+
+def _time_of(path: Path) -> datetime:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _cannot(path: Path, error: OSError) -> LxgpuError:
+    code = "not_allowed" if isinstance(error, PermissionError) else "inventory_storage"
+    return LxgpuError(code, f"{path} cannot be written", why=error.strerror or str(error), fix="run it with sudo")

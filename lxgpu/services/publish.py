@@ -1,0 +1,42 @@
+"""What the daemon publishes, put together from one look at everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from lxgpu.instants import show_instant
+from lxgpu.model.snapshot import Records
+from lxgpu.services import looking
+from lxgpu.services.cards import card_views
+from lxgpu.services.headline import count, headline
+from lxgpu.services.overview import pool_view, status_view
+from lxgpu.services.report import instance_views
+from lxgpu.services.site import Site
+from lxgpu.services.statusfile import DaemonView, Published
+
+Reservations = Callable[[Records], Sequence[Mapping[str, object]]]
+
+
+def published(site: Site, daemon: DaemonView) -> Published:
+    """Look, and write down what the commands that only look would show."""
+    now, policy = site.clock.now(), site.policy()
+    look = looking.look(site.engine, site.probe, site.inventory.read(), host=site.host, at=now)
+    cards = card_views(look.records, look.seen, look.readings, mode=lambda uuid: policy.rules.card(uuid).mode.value)
+    instances = instance_views(look.records, look.seen.sightings if look.seen else None, site.settings)
+    status = status_view(
+        look,
+        cards,
+        instances,
+        pool_view(site.engine, site.settings.pool),
+        host=site.host,
+        warn_percent=policy.rules.hosts.pool_warn_percent,
+    )
+    return Published(
+        written_at=now,
+        headline=headline(count(cards.views, now), lambda at: show_instant(at, now=now, zone=policy.zone)),
+        status=status,
+        daemon=daemon,
+        instances=instances,
+        gpus=cards.views,
+        notes={uuid: text for uuid, text in cards.notes.items() if text},
+    )

@@ -1,0 +1,124 @@
+"""status.json: what the daemon last saw, for everybody who may neither open the inventory nor ask LXD.
+
+An unprivileged reader cannot open the database (its log must be writable), so the daemon publishes, in the JSON shapes
+of the commands, what they would show. The page, `ls`, `gpus` and `status` of people who are not root read it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from lxgpu.errors import LxgpuError
+from lxgpu.plain import plain
+from lxgpu.services.cardviews import GpuView
+from lxgpu.services.overview import StatusView
+from lxgpu.services.revive import revive
+from lxgpu.services.views import InstanceView
+
+FILE = "status.json"
+_PASS = 0o011
+SCHEMA = "lxgpu.published/v1"
+STALE_S = 90.0
+"""The daemon writes at least every 30 s; what is older than this was written by one that has gone, or hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseView:
+    """Who let the daemon take nothing new, why, since when."""
+
+    who: str
+    why: str
+    when: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyState:
+    """Whether the policy file is in force; else `error` says why the last good one is."""
+
+    ok: bool
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonView:
+    """The daemon: schema `lxgpu.daemon/v1`. `pid` is None when none runs; then the rest is of the last one.
+
+    `ticked_at` is the last tick that came to its end, `next_at` when the next one is due at the latest.
+    """
+
+    running: bool
+    pid: int | None = None
+    started_at: datetime | None = None
+    ticked_at: datetime | None = None
+    next_at: datetime | None = None
+    troubles: tuple[str, ...] = ()
+    paused: PauseView | None = None
+    policy: PolicyState = PolicyState(ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """All that status.json holds. `notes` say of each card that is not simply free or held why, by UUID."""
+
+    written_at: datetime
+    headline: str
+    status: StatusView
+    daemon: DaemonView
+    instances: tuple[InstanceView, ...] = ()
+    gpus: tuple[GpuView, ...] = ()
+    notes: dict[str, str] = field(default_factory=dict)
+    reservations: Sequence[Mapping[str, object]] | None = None
+
+
+def write(folder: Path, published: Published) -> None:
+    """Put status.json into a folder, whole at every moment, for everybody to read.
+
+    Raises:
+        LxgpuError: `inventory_storage`: it cannot be written.
+    """
+    target, aside = folder / FILE, folder / f".{FILE}.{os.getpid()}"
+    text = json.dumps({"schema": SCHEMA, **_object(published)}, ensure_ascii=False, allow_nan=False)
+    try:
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o644)  # whatever the umask
+            file.write(text + "\n")
+        aside.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink()
+        raise LxgpuError(
+            "inventory_storage", f"{target} cannot be written", why=error.strerror or str(error)
+        ) from error
+
+
+def read(folder: Path) -> Published | None:
+    """What was published last; None when nothing was, or it is not to be read or understood."""
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        if found.get("schema") != SCHEMA:
+            return None
+        return revive(Published, found)
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def open_to_readers(folder: Path) -> None:
+    """Let everybody reach files of a folder by their names, and list none; what is secret in it is closed by itself."""
+    folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+    mode = folder.stat().st_mode
+    if mode & _PASS != _PASS:
+        folder.chmod(stat.S_IMODE(mode) | _PASS)
+
+
+def _object(published: Published) -> dict[str, object]:
+    found = plain(published)
+    assert isinstance(found, dict)  # noqa: S101 -- a dataclass becomes an object
+    return found
