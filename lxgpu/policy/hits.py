@@ -24,12 +24,12 @@ def hits(snapshot: Snapshot, person: str, *, window_s: int, ledger: Guarantees) 
         row.closed_at
         for row in snapshot.past
         if row.outcome == PREEMPTED and row.closed_at is not None and row.closed_at > since
-        if ledger.owners.get(row.instance) == person
+        if ledger.owners.get(row.instance, row.instance) == person
     }
     on_their_way = {
         ledger.promises(row.slot)
         for row in snapshot.records.assignments
-        if ledger.owners.get(row.instance) == person
+        if ledger.owners.get(row.instance, row.instance) == person
         if (row.state is AssignmentState.RELEASING and row.outcome == PREEMPTED)
         or (row.state is AssignmentState.WARNED and row.outcome in FAIRNESS and ledger.promised(row.slot) is False)
     }
