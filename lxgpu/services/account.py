@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from lxgpu.errors import LxgpuError
+from lxgpu.model.snapshot import Observation
+from lxgpu.services.banner import refresh_banner
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import Picture, home_path
 
@@ -19,9 +21,7 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", fresh: boo
     In a `fresh` system, just made from an image, an account of the image that has the person's number is removed.
     """
     name = wanted.instance.name
-    models = [gpu.model for gpu in wanted.gpus if gpu.uuid in {slot.gpu for slot in wanted.usable}]
-    policy = site.policy()
-    banner = site.texts.render("banner.txt.j2", instance=wanted.instance, gpus=models, contact=policy.contact)
+    refresh_banner(site, [name], seen=_seen(site, wanted))
     script = site.texts.render(
         "account.sh.j2",
         person=wanted.person,
@@ -29,9 +29,8 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", fresh: boo
         keys=wanted.keys,
         check_key=check_key,
         fresh=fresh,
-        zone=policy.timezone,
+        zone=site.policy().timezone,
         environment=dict(wanted.profile.environment),
-        banner=banner,
     )
     ran = site.engine.run(name, ["sh", "-c", script], environment={}, timeout_s=SCRIPT_S)
     if ran.status != 0:
@@ -41,6 +40,15 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", fresh: boo
             why=ran.output.strip().splitlines()[-5:] or f"the script ended with status {ran.status}",
             fix="look at the image: lxgpu image ls; templates/account.sh.j2 is what was run",
         )
+
+
+def _seen(site: Site, wanted: Picture) -> Observation | None:
+    """What the banner's first line counts; None, which it says, when LXD does not answer at this moment."""
+    try:
+        sightings = site.engine.instances(with_state=False)
+    except LxgpuError:
+        return None
+    return Observation(host=site.host, boot_id="", at=site.clock.now(), gpus=wanted.gpus, sightings=sightings)
 
 
 def login_works(site: Site, wanted: Picture, private_key: str) -> None:

@@ -1,0 +1,97 @@
+"""The login banner: what is free, what you hold until when, and the present warning, in three lines.
+
+It lies in the container's folder on the host, so that it is right also at a login in a full or half-dead system;
+/etc/motd inside is a link to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from lxgpu.errors import LxgpuError
+from lxgpu.instants import show_instant
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.instance import Instance, InstanceState
+from lxgpu.model.reservation import Kind
+from lxgpu.model.snapshot import Observation, Records
+from lxgpu.services.cards import card_views
+from lxgpu.services.headline import count, headline
+from lxgpu.services.noticewords import cards
+from lxgpu.services.site import Site
+
+FILE = "banner"
+_HELD = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
+Show = Callable[[datetime], str]
+
+
+def refresh_banner(site: Site, names: Iterable[str] | None = None, *, seen: Observation | None) -> int:
+    """Write the banners of these containers, of all that are in use without `names`; gives how many changed.
+
+    `seen` is what the host showed just now, None when LXD did not answer. A banner that cannot be written is said and
+    stops nobody. The first line is about all cards: where one was lent or came back, all banners change.
+    """
+    records, policy, now = site.inventory.read(), site.policy(), site.clock.now()
+
+    def show(at: datetime) -> str:
+        return show_instant(at, now=now, zone=policy.zone)
+
+    views = card_views(records, seen, None, mode=lambda uuid: policy.rules.card(uuid).mode.value).views
+    first, wanted, changed = headline(count(views, now), show), None if names is None else set(names), 0
+    for row in records.instances:
+        if row.state in {InstanceState.CREATING, InstanceState.READY} and (wanted is None or row.name in wanted):
+            lines = {"headline": first, "holds": holds_line(records, row.name, now=now, show=show)}
+            lines["warning"] = warning_line(records, row.name, show=show) or booked_line(records, row, show=show)
+            try:
+                text = site.texts.render("banner.txt.j2", instance=row, contact=policy.contact, **lines)
+                changed += site.board.write(row.name, FILE, text)
+            except LxgpuError as error:
+                site.say(f"the login banner of {row.name} is as it was: {error.brief}")
+    return changed
+
+
+def holds_line(records: Records, name: str, *, now: datetime, show: Show) -> str:
+    """`You hold 2 GPUs until 18:00, 1 without an end`, and what is owed."""
+    held = [row for row in records.held_by(name) if row.state in _HELD]
+    ends: dict[datetime | None, int] = defaultdict(int)
+    for row in held:
+        ends[row.until] += 1
+    parts: list[str] = []
+    for until, number in sorted(ends.items(), key=lambda item: (item[0] is None, item[0] or now)):
+        noun = "" if parts else f" GPU{'s' * (number != 1)}"
+        parts.append(f"{number}{noun} {_end(until, now=now, show=show)}")
+    owed = sum(row.gpus for row in records.reservations if row.instance == name and row.kind is Kind.RETURN)
+    line = f"You hold {', '.join(parts) or 'no GPU'}"
+    return f"{line}; {owed} will come back by {'itself' if owed == 1 else 'themselves'}" if owed else line
+
+
+def _end(until: datetime | None, *, now: datetime, show: Show) -> str:
+    if until is None:
+        return "without an end"
+    return f"until {show(until)}" if until > now else "until someone waits"
+
+
+def warning_line(records: Records, name: str, *, show: Show) -> str:
+    """What is about to be taken, and when; empty when nothing is."""
+    rows = [row for row in records.held_by(name) if row.state is AssignmentState.WARNED]
+    if not rows:
+        return ""
+    first = min(rows, key=_due)
+    when = f" at {show(first.due_at)}" if first.due_at else ""
+    return f"WARNING: {cards((row.slot.gpu for row in rows), records)} will be taken{when}; `gpu why` says why"
+
+
+def _due(row: Assignment) -> tuple[bool, datetime]:
+    return row.due_at is None, row.due_at or row.created_at
+
+
+def booked_line(records: Records, instance: Instance, *, show: Show) -> str:
+    """The next booking that is still to come; empty when there is none."""
+    rows = [row for row in records.reservations if row.instance == instance.name and row.pending and row.start]
+    if not rows:
+        return ""
+    start, row = min(((row.start, row) for row in rows if row.start), key=lambda pair: (pair[0], pair[1].id))
+    return f"Booked: {row.gpus} GPU{'s' * (row.gpus != 1)} from {show(start)}" + (
+        f" until {show(row.until)}" if row.until else ""
+    )
