@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
+import click
+
 from lxgpu.cli.instance_columns import short_model
-from lxgpu.cli.render import Column
-from lxgpu.services.reservationviews import Ledger, ReservationView, short_ids
+from lxgpu.cli.render import Column, Output
+from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views, short_ids
 
 if TYPE_CHECKING:
     from lxgpu.cli.times import Times
+    from lxgpu.model.plan import Plan
     from lxgpu.model.quota import Policy
+    from lxgpu.model.reservation import Reservation
     from lxgpu.services.reservationviews import DisplacedView, Standing
 
 PAST = timedelta(days=7)
@@ -35,7 +40,9 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False) -> Ledge
         records=records,
         rows=rows,
         events=tuple(store.events(limit=_EVENTS)) if rows else (),
-        standing=standing.standings(records, policy, host=wiring.host_name(), now=now),
+        standing=standing.standings(
+            records, policy, host=wiring.host_name(), now=now, past=store.closed_since(now - standing.LOOKS_BACK)
+        ),
     )
 
 
@@ -95,6 +102,34 @@ def headline(views: Iterable[ReservationView]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
+def rehearsed(out: Output, plan: Plan, times: Times) -> None:
+    """The end of --dry-run: the plan, and the status that the command would end with; to wait is no failure."""
+    from lxgpu.model.plan import Verdict  # noqa: PLC0415
+    from lxgpu.services.refusal import status_of  # noqa: PLC0415
+
+    out.plan(plan, show=times.show, words={"waiting": "it waits"})
+    if plan.decision is Verdict.REFUSED:
+        click.get_current_context().exit(status_of(plan))
+
+
+def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: Times) -> None:
+    """Reservations that were just made or changed, and for people what they can do next."""
+    from lxgpu import resident  # noqa: PLC0415
+
+    found = ledger(policy, now=times.now)
+    found = replace(found, rows=tuple(rows))
+    views = reservation_views(found)
+    out.items("reservations", views, columns(views, times, form=out.form))
+    if out.structured or not views:
+        return
+    stand = found.standing.get(views[0].id)
+    for line in next_steps(views[0], times, running=resident.status().running, why=stand.why if stand else ""):
+        out.screen.note(line)
+    if len(views) > 1:
+        series = f"lxgpu reservation cancel {rows[0].id} --series"
+        out.screen.note(f"{len(views)} weeks are booked, up to the horizon; {series} gives all of them up")
+
+
 def next_steps(view: ReservationView, times: Times, *, running: bool, why: str = "") -> list[str]:
     """What a person hears of a reservation they have just made, and what to do next.
 
@@ -124,7 +159,7 @@ def next_steps(view: ReservationView, times: Times, *, running: bool, why: str =
 def _waits(view: ReservationView, cards: str, times: Times, why: str) -> str:
     place = f"as number {view.position} in the line" if view.position else "in the line"
     likely = f", likely from {times.show(view.estimate)} (an estimate, no promise)" if view.estimate else ""
-    return f"{cards} for {view.instance} wait {place}{likely}" + (f": {why}" if why else "")
+    return f"{cards} for {view.instance} wait{'s' * (view.gpus == 1)} {place}{likely}" + (f": {why}" if why else "")
 
 
 def _from(view: ReservationView) -> str:

@@ -12,6 +12,7 @@ import sys
 TYPE_CHECKING = False  # importing `typing` would cost as much as Python's own start
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
     from typing import Any, TextIO
 
     from lxgpu.cli.progress import Steps
@@ -216,14 +217,32 @@ class Output:
         for line in lines(rows):
             self.screen.data(line)
 
-    def plan(self, plan: Plan) -> None:
-        """Write what would be done (`--dry-run`)."""
-        if self.form in {"table", "wide"}:
+    def plan(
+        self, plan: Plan, *, show: Callable[[datetime], str] | None = None, words: Mapping[str, str] | None = None
+    ) -> None:
+        """Write what would be done (`--dry-run`).
+
+        `show` writes the steps' times for people; `words` names decisions otherwise than usual.
+        """
+        if self.structured:
+            keys = ("decision", "reasons", "steps", "victims", "when")
+            self.items("plans", [{key: getattr(plan, key) for key in keys}], PLAN_COLUMNS)
+            return
+        people = self.form in {"table", "wide"}
+        if people:
+            names = {**_ANSWERS, **(words or {})}
+            answer = names.get(plan.decision.value, plan.decision.value)
             for reason in plan.reasons:
-                self.screen.data(f"{_ANSWERS.get(plan.decision.value, plan.decision.value)}: {reason.text}")
+                self.screen.data(f"{answer}: {reason.text}")
             if not plan.reasons and not plan.steps:
                 self.screen.note("nothing to do")
-        self.items("plans" if self.structured else "steps", [plan] if self.structured else plan.steps, PLAN_COLUMNS)
+            if not plan.reasons and plan.when is not None and show is not None:
+                yields = f"; {', '.join(plan.victims)} must yield" if plan.victims else ""
+                self.screen.data(f"{answer}: at {show(plan.when)}{yields}")
+        columns = [
+            Column("AT", "at", text=show) if column.header == "AT" and people else column for column in PLAN_COLUMNS
+        ]
+        self.items("steps", plan.steps, columns)
 
     def _document(self, noun: str, rows: list[object], error: LxgpuError | None) -> None:
         from lxgpu.plain import plain  # noqa: PLC0415
@@ -300,8 +319,8 @@ def yaml_text(document: Mapping[str, object]) -> str:
     return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=10_000).rstrip("\n")
 
 
-_ANSWERS = {"waiting": "not now"}
-"""What a decision is called for people: none of these commands waits."""
+_ANSWERS = {"waiting": "not now", "granted_after_preemption": "granted, others yield"}
+"""What a decision is called for people: only `reserve` waits."""
 
 PLAN_COLUMNS = (
     Column("DO", "do"),

@@ -158,7 +158,7 @@ def claims_of(records: Records, instance: str) -> tuple[Reservation, ...]:
     return tuple(sorted(mine, key=lambda row: (row.created_at, row.id)))
 
 
-def short_ids(ids: Iterable[str], *, shortest: int = 6) -> dict[str, str]:
+def short_ids(ids: Iterable[str], *, shortest: int = 8) -> dict[str, str]:
     """Each id and its shortest beginning that no other one has."""
     every = list(dict.fromkeys(ids))
     length = shortest

@@ -7,33 +7,44 @@ busy they are is not judged. So an estimate is rather too late than too early.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from lxgpu.model.assignment import Assignment
 from lxgpu.model.gpu import Gpu
 from lxgpu.model.quota import Policy
+from lxgpu.model.reservation import ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
+from lxgpu.policy.backfill import estimates
+from lxgpu.policy.queue import in_order
 from lxgpu.services.reservationviews import Standing
 
+LOOKS_BACK = timedelta(days=35)
+"""How far fairness looks back: five half-lives of a week."""
 
-def standings(records: Records, policy: Policy | None, *, host: str, now: datetime) -> Mapping[str, Standing]:
-    """The standing of every reservation that waits, by id; nothing is known without a policy."""
-    if policy is None or not any(row.state.value == "waiting" for row in records.reservations):
+
+def standings(
+    records: Records, policy: Policy | None, *, host: str, now: datetime, past: tuple[Assignment, ...] = ()
+) -> Mapping[str, Standing]:
+    """The standing of every reservation that waits, by id; nothing is known without a policy.
+
+    `past` are assignments closed of late, newest first: who used much stands further back.
+    """
+    waiting = [row for row in records.reservations if row.state is ReservationState.WAITING]
+    if policy is None or not waiting:
         return {}
-    return _of(remembered(records, policy, host=host, now=now))
+    snapshot = remembered(records, policy, host=host, now=now, past=past)
+    found = estimates(snapshot, in_order(snapshot, waiting))
+    return {row.id: Standing(*found.get(row.id, (None, None))) for row in waiting}
 
 
-def remembered(records: Records, policy: Policy, *, host: str, now: datetime) -> Snapshot:
+def remembered(
+    records: Records, policy: Policy, *, host: str, now: datetime, past: tuple[Assignment, ...] = ()
+) -> Snapshot:
     """A Snapshot of what the inventory remembers, for questions about time and quota."""
     cards = tuple(
         Gpu(uuid=card.uuid, pci=card.pci, model=card.model, host=card.host, memory_bytes=card.memory_bytes)
         for card in records.cards
         if card.host == host
     )
-    return Snapshot(
-        now=now, records=records, seen=Observation(host=host, boot_id="", at=now, gpus=cards), policy=policy
-    )
-
-
-def _of(snapshot: Snapshot) -> Mapping[str, Standing]:
-    del snapshot
-    return {}
+    seen = Observation(host=host, boot_id="", at=now, gpus=cards)
+    return Snapshot(now=now, records=records, seen=seen, policy=policy, past=past)

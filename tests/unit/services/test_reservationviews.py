@@ -98,6 +98,6 @@ def test_who_is_giving_way_now_is_shown_before_the_card_is_gone():
 
 def test_ids_are_as_short_as_tells_them_apart():
     """And never shorter than what people recognise."""
-    assert short_ids(["abcdef0123", "abcdef9876"]) == {"abcdef0123": "abcdef0", "abcdef9876": "abcdef9"}
-    assert short_ids(["abcdef0123"]) == {"abcdef0123": "abcdef"}
+    assert short_ids(["abcdefgh01", "abcdefgh98"]) == {"abcdefgh01": "abcdefgh0", "abcdefgh98": "abcdefgh9"}
+    assert short_ids(["abcdefgh01"]) == {"abcdefgh01": "abcdefgh"}
     assert short_ids(["ab", "ab"]) == {"ab": "ab"}

@@ -1,0 +1,135 @@
+"""`lxgpu reserve`: cards for a time, at once or later, whether they are free or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Output
+from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from lxgpu.cli.params import GpuCount, When
+    from lxgpu.model.request import ReserveRequest
+    from lxgpu.services.site import Site
+
+
+@click.command()
+@click.argument("name", type=params.INSTANCE)
+@click.option("--gpus", "count", type=params.GPUS, required=True, help="How many cards in all.")
+@click.option("--for", "for_s", type=params.DURATION, metavar="D", help="How long, as 4h or 2d.")
+@click.option("--until", type=params.INSTANT, metavar="T", help="Until when, as 18:00 or 'fri 12:00'.")
+@click.option(
+    "--at", type=params.INSTANT, metavar="T", help="From when on, as 'tomorrow 09:00'; else as soon as can be."
+)
+@click.option("--weekly", is_flag=True, help="The same time every week, as far ahead as may be booked.")
+@click.option("--model", default="*", metavar="GLOB", help="Only cards whose model matches, as 'A100*'.")
+@click.option("--class", "class_name", default="", help="Priority class; the person's own unless said.")
+@click.option("--host", default="", metavar="H|any", help="On which host; the container's own unless said.")
+@click.option("--note", default="", help="What it is for; everybody can read it.")
+@click.option("--wait", is_flag=True, help="End when the cards are there.")
+@click.option(
+    "--no-warning", "--now", "no_warning", is_flag=True, help="Take without a warning; for admins, with --reason."
+)
+@click.option("--reason", default="", help="Why without a warning; those who lose their cards read it.")
+@params.change
+@params.output
+def reserve(
+    out: Output,
+    name: str,
+    *,
+    count: GpuCount,
+    for_s: int | None,
+    until: When | None,
+    at: When | None,
+    weekly: bool,
+    model: str,
+    class_name: str,
+    host: str,
+    note: str,
+    wait: bool,
+    no_warning: bool,
+    reason: str,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Reserve cards for NAME: for a time, from now or from --at on.
+
+    What is free is given; for the rest those who must yield by the policy are warned first, and have their grace.
+    Where nobody must yield in time, it waits in the queue and takes nothing. A time ahead is booked or refused.
+    """
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli import bookings  # noqa: PLC0415
+    from lxgpu.cli.spans import asked_time  # noqa: PLC0415
+    from lxgpu.cli.times import Times  # noqa: PLC0415
+    from lxgpu.model.request import ReserveRequest  # noqa: PLC0415
+    from lxgpu.services import reserve as service  # noqa: PLC0415
+    from lxgpu.services.refusal import recording  # noqa: PLC0415
+
+    _check(count, at=at, weekly=weekly, no_warning=no_warning, reason=reason)
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(name))
+        policy, now = site.policy(), site.clock.now()
+        times = Times(now=now, zone=policy.zone)
+        asked = asked_time(at=at, until=until, for_s=for_s, now=now, zone=policy.zone)
+        if asked.began is not None:
+            out.screen.note(f"it began at {times.show(asked.began)}, so it counts from now on")
+        request = ReserveRequest(
+            instance=name,
+            owner="",
+            gpus=count.number,
+            duration_s=asked.duration_s,
+            at=asked.at,
+            weekly=weekly,
+            model=model,
+            class_name=class_name,
+            host=_host(site, host),
+            note=note,
+            no_warning=reason if no_warning else "",
+        )
+        if dry_run:
+            bookings.rehearsed(out, service.plan_reserve(site, request), times)
+            return
+        if no_warning:
+            _without_warning(site, request, yes=yes)
+        with recording(site, name):
+            booked = service.reserve(site, request)
+        rows = booked.reservations
+        if wait:
+            rows = (service.wait(site, rows[0].id), *rows[1:])
+        steps.done(name, rows[0].state.value)
+    bookings.show_made(out, rows, policy, Times(now=site.clock.now(), zone=policy.zone))
+
+
+def _check(count: GpuCount, *, at: When | None, weekly: bool, no_warning: bool, reason: str) -> None:
+    """What the words alone tell to be wrong."""
+    if count.more or count.number < 1:
+        raise LxgpuError("usage", "--gpus says how many cards in all, and at least one", fix="--gpus 2")
+    if weekly and at is None:
+        raise LxgpuError("usage", "--weekly needs to know when", fix="add --at 'mon 09:00'")
+    if no_warning and not reason.strip():
+        raise LxgpuError("usage", "--no-warning needs --reason", why="those who lose their cards read it")
+    if reason and not no_warning:
+        raise LxgpuError("usage", "--reason goes with --no-warning", fix="--note says what a reservation is for")
+
+
+def _host(site: Site, host: str) -> str:
+    if host not in ("", "any", site.host):
+        raise LxgpuError("not_found", f"there is no host {host}", fix=f"--host {site.host}, or --host any")
+    return host
+
+
+def _without_warning(site: Site, request: ReserveRequest, *, yes: bool) -> None:
+    """An admin's, and only said twice."""
+    person = site.actor.partition(" ")[0]
+    if not site.policy().is_admin(person, site.unix_groups(person)):
+        raise LxgpuError(
+            "not_allowed",
+            f"{person} may not take cards without a warning",
+            why="the policy file does not name them among its admins",
+            fix="leave --no-warning out, or ask an admin",
+        )
+    cards = f"{request.gpus} GPU{'s' * (request.gpus != 1)}"
+    params.confirm(f"what {cards} for {request.instance} are taken from ends at once, without a warning", yes=yes)

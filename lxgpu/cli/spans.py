@@ -1,0 +1,65 @@
+"""From `--at`, `--for` and `--until` to a start and a length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING
+
+from lxgpu.errors import LxgpuError
+from lxgpu.instants import clamp_interval
+
+if TYPE_CHECKING:
+    from lxgpu.cli.params import When
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A time that somebody asks for; `at` None: as soon as it can be. `began`: when it would have begun, if it did."""
+
+    at: datetime | None
+    duration_s: int
+    began: datetime | None = None
+
+
+def asked_time(*, at: When | None, until: When | None, for_s: int | None, now: datetime, zone: tzinfo) -> Asked:
+    """The time of a reservation. What began already counts from now on.
+
+    Raises:
+        LxgpuError: `usage` (both of --for and --until, or none), `bad_time`.
+    """
+    if (for_s is None) == (until is None):
+        raise LxgpuError("usage", "say for how long, or until when", fix="--for 4h, or --until 18:00")
+    start = now if at is None else at.at(now=now, zone=zone)
+    end = until.at(now=now, zone=zone) if until is not None else start + timedelta(seconds=for_s or 0)
+    clamped, end = clamp_interval(start, end, now=now)
+    soon = at is None or clamped == now
+    seconds = int((end - clamped).total_seconds())
+    if seconds < 1:
+        raise LxgpuError("bad_time", "that is no time at all", fix="give it a later end")
+    return Asked(at=None if soon else clamped, duration_s=seconds, began=start if start < clamped else None)
+
+
+def edited_time(
+    *, at: When | None, until: When | None, for_s: int | None, start: datetime | None, now: datetime, zone: tzinfo
+) -> tuple[datetime | None, datetime | None]:
+    """The new start and end of a reservation that has `start`; None: as it is.
+
+    Raises:
+        LxgpuError: `usage` (both of --for and --until, or --for without a start), `bad_time`.
+    """
+    if for_s is not None and until is not None:
+        raise LxgpuError("usage", "--for and --until say the same thing twice", fix="give one of them")
+    begin = at.at(now=now, zone=zone) if at is not None else None
+    if begin is not None and begin < now:
+        raise LxgpuError("bad_time", "that start is over", fix="give a time that is still to come")
+    if until is not None:
+        return begin, until.at(now=now, zone=zone)
+    if for_s is None:
+        return begin, None
+    first = begin or start
+    if first is None:
+        raise LxgpuError(
+            "usage", "it has no start yet, so that --for has nothing to count from", fix="cancel it, and reserve again"
+        )
+    return begin, first + timedelta(seconds=for_s)

@@ -1,0 +1,99 @@
+"""What people are told of a reservation that they have just made."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import pytest
+from inventory_rows import at
+from reservation_rows import booking, request
+
+from lxgpu.cli.bookings import columns, headline, next_steps, queue_columns, views_for
+from lxgpu.cli.render import Output, Screen
+from lxgpu.cli.times import Times
+from lxgpu.model.reservation import ReservationState
+from lxgpu.model.snapshot import Records
+from lxgpu.services.reservationviews import Ledger, Standing, reservation_views, waiting_views
+
+TIMES = Times(now=at(0), zone=UTC)
+STAND = {"q1": Standing(2, at(300), "none free")}
+
+
+def views(*rows, standing=STAND):
+    """As they are shown."""
+    return reservation_views(Ledger(Records(1, None, reservations=rows), rows, (), standing))
+
+
+@pytest.mark.parametrize(
+    ("row", "lines"),
+    [
+        (
+            booking(state=ReservationState.ACTIVE),
+            ["bob has 2 GPUs until 13:00; lxgpu extend bob --for 1h makes it longer"],
+        ),
+        (
+            booking(),
+            ["2 GPUs are booked for bob from 09:00 until 13:00", "lxgpu reservation cancel r1 gives it up"],
+        ),
+        (
+            request(),
+            [
+                "1 GPU for carol waits as number 2 in the line, likely from 13:00 (an estimate, no promise): none free",
+                "it begins by itself; lxgpu reservations --queue shows the line",
+                "lxgpu reservation cancel q1 gives it up",
+            ],
+        ),
+        (
+            booking(state=ReservationState.PREPARING),
+            [
+                "2 GPUs for bob are being got ready; lxgpu why r1 tells how far",
+                "lxgpu reservation cancel r1 gives it up",
+            ],
+        ),
+    ],
+)
+def test_each_state_says_what_comes_next(row, lines):
+    """What there is, until when, and the command for the next wish."""
+    (view,) = views(row)
+    assert next_steps(view, TIMES, running=True, why="none free") == lines
+
+
+def test_without_a_daemon_it_is_said_that_nothing_moves():
+    """A booking that nobody looks after would be a trap."""
+    (view,) = views(booking())
+    assert next_steps(view, TIMES, running=False)[-1].startswith("no daemon runs, so nothing begins or ends by itself")
+
+
+def test_the_list_and_the_line_for_people(capsys):
+    """Short models, local times, claims by their own name, and what each waits for."""
+    rows = (booking(note="paper"), request())
+    found = Ledger(Records(1, None, reservations=rows), rows, (), STAND)
+    every = reservation_views(found)
+    assert headline(every) == "1 booked, 1 waiting"
+    Output(Screen()).items("reservations", every, columns(every, TIMES, form="table"))
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == [
+        "ID",
+        "CONTAINER",
+        "KIND",
+        "GPUS",
+        "MODEL",
+        "STATE",
+        "START",
+        "END",
+        "LINE",
+        "LIKELY",
+        "NOTE",
+    ]
+    assert shown[1].split() == ["r1", "bob", "booking", "2", "A100", "scheduled", "09:00", "13:00", "-", "-", "paper"]
+    assert shown[2].split() == ["q1", "carol", "request", "1", "any", "waiting", "-", "-", "2", "13:00", "-"]
+    line = waiting_views(found)
+    Output(Screen()).items("reservations", line, queue_columns(line, STAND, TIMES, form="table"))
+    assert capsys.readouterr().out.splitlines()[1].endswith("any    13:00   none free")
+
+
+def test_one_container_alone():
+    """`reservations NAME` leaves out the others'."""
+    every = views(booking(), request())
+    assert [view.id for view in views_for(every, "carol")] == ["q1"]
+    assert views_for(every, None) == list(every)
