@@ -110,3 +110,4 @@ class Snapshot:
     verdicts: Mapping[Slot, IdleVerdict] = field(default_factory=dict)
     past: tuple[Assignment, ...] = ()
     shows: frozenset[str] = frozenset()
+    heard: Mapping[str, tuple[tuple[str, datetime], ...]] = field(default_factory=dict)

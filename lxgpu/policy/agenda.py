@@ -6,6 +6,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.closing import close_over
 from lxgpu.policy.desk import Agenda, Desk
 from lxgpu.policy.handing import hand_over
+from lxgpu.policy.heralds import herald
 from lxgpu.policy.supplying import meet
 from lxgpu.policy.yielding import settle_warned
 
@@ -25,4 +26,5 @@ def work_out(desk: Desk, *, paused: bool = False) -> Desk:
         settle_warned(desk)
         meet(desk)
     hand_over(desk)
+    herald(desk)
     return desk

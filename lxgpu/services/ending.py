@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
@@ -64,7 +65,7 @@ def detach(work: Work) -> Wait | None:
         configure(site, wanted, operation=work.operation.id, attached=())
         if mine and not work.flag("stopped") and not taking.at_rest(work):
             return Wait(work.deadline(taking.REST_S))
-    slots.detached(site, mine)
+    work.at_last(partial(slots.detached, slots=mine, host=site.host, at=site.clock.now()))
     return None
 
 
@@ -281,26 +282,41 @@ def _end(
 
     def write(tx: Tx, now: Snapshot) -> str:
         make_way(tx, now, name, deletion=kind == "delete")
-        current, held = _row(now, name), now.records.held_by(name)
-        if kind == "suspend":
-            check_ready(current)
-        for row in held:
-            tx.put(replace(row, state=AssignmentState.RELEASING))
-        operation = new_operation(
-            site,
-            kind=kind,
-            instance=name,
-            args={
-                **(args or {}),
-                "slots": [str(row.slot) for row in held],
-                "outcome": kind,
-                "fence_timeout_s": now.policy.rules.preemption.fence_timeout_s,
-            },
-        )
-        tx.put(replace(current, state=state, running=False, reason=reason), operation)
-        return operation.id
+        return open_end(site, tx, now, name, kind=kind, state=state, reason=reason, args=args)
 
     carry_out(site, recipe, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus)
+
+
+def open_end(
+    site: Site,
+    tx: Tx,
+    now: Snapshot,
+    name: str,
+    *,
+    kind: str,
+    state: InstanceState,
+    reason: str = "",
+    args: Mapping[str, object] | None = None,
+) -> str:
+    """Write that a container ends, with its cards; gives the operation that does it."""
+    current, held = _row(now, name), now.records.held_by(name)
+    if kind == "suspend":
+        check_ready(current)
+    for row in held:
+        tx.put(replace(row, state=AssignmentState.RELEASING))
+    operation = new_operation(
+        site,
+        kind=kind,
+        instance=name,
+        args={
+            **(args or {}),
+            "slots": [str(row.slot) for row in held],
+            "outcome": kind,
+            "fence_timeout_s": now.policy.rules.preemption.fence_timeout_s,
+        },
+    )
+    tx.put(replace(current, state=state, running=False, reason=reason), operation)
+    return operation.id
 
 
 def _row(now: Snapshot, name: str) -> Instance:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Kind, ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
@@ -26,6 +27,7 @@ from lxgpu.services.notices import send_due
 from lxgpu.services.sampling import judge_all, take_samples
 from lxgpu.services.site import Site
 from lxgpu.services.ticked import Ticked
+from lxgpu.services.timesup import end_in_time
 
 ROUNDS = 8
 """How often one tick decides again because something moved: each round is a look at LXD."""
@@ -58,6 +60,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         if number == 0:
             _part(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
             _part(count, "drift", partial(begin_mending, site, seen))
+            _part(count, "expiry", partial(end_in_time, site, observe.of(site, seen, site.inventory.read())))
         agenda = _decide(site, seen, paused=paused)
         count.did += len(agenda.notes)
         _part(count, "notices", partial(send_due, site))
@@ -73,7 +76,8 @@ def look(site: Site, seen: Observation, records: Records) -> Snapshot:
     snapshot = observe.of(site, seen, records, people=[row.owner for row in records.reservations])
     verdicts: Mapping[Slot, IdleVerdict] = judge_all(site, seen, records, snapshot.policy)
     past = site.inventory.closed_since(snapshot.now - LOOKS_BACK)
-    return replace(snapshot, verdicts=verdicts, past=past, shows=_shows(site, records))
+    heard = {row.id: _heard(site, row) for row in records.assignments if row.state is AssignmentState.ACTIVE}
+    return replace(snapshot, verdicts=verdicts, past=past, shows=_shows(site, records), heard=heard)
 
 
 def _decide(site: Site, seen: Observation, *, paused: bool) -> Agenda:
@@ -90,6 +94,10 @@ def _decide(site: Site, seen: Observation, *, paused: bool) -> Agenda:
             continue
         return agenda
     return Agenda()  # others write all the time; the next tick decides
+
+
+def _heard(site: Site, row: Assignment) -> tuple[tuple[str, datetime], ...]:
+    return tuple((notice.kind, notice.created_at) for notice in site.inventory.notices_about(row.id))
 
 
 def _shows(site: Site, records: Records) -> frozenset[str]:

@@ -1,0 +1,125 @@
+"""What people hear ahead of time: bookings that begin or end, leases that end, idleness that was seen; pure.
+
+Nothing is decided here. What was told is remembered in `Reservation.told`, or known from the notices that were sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.policy import words
+from lxgpu.policy.desk import Desk
+from lxgpu.policy.idleness import takeable_at, warnings_due
+from lxgpu.policy.pending import ahead_s, need_of
+from lxgpu.policy.supply import Supply, supply
+
+ENDS_S = 10 * 60
+"""So long before its end the holder of a booking hears of it."""
+LEASE_S = 86400
+"""So long before its end the holder of a lease hears of it; of a short lease a tenth of its length before."""
+
+
+def herald(desk: Desk) -> None:
+    """Everything that it is time to say."""
+    for row in sorted(desk.reservations.values(), key=lambda item: item.id):
+        if row.kind is Kind.BOOKING and row.state is ReservationState.SCHEDULED and row.start:
+            _before(desk, row, row.start)
+        elif row.state is ReservationState.ACTIVE and row.until:
+            _at_the_end(desk, row, row.until)
+    for held in sorted(desk.assignments.values(), key=lambda item: item.id):
+        if held.state is AssignmentState.ACTIVE:
+            _lease(desk, held)
+            _idle(desk, held)
+
+
+def _before(desk: Desk, row: Reservation, start: datetime) -> None:
+    """Its owner hears when the cards are got ready; those who may have to yield hear earlier."""
+    rules = desk.snapshot.policy.rules.bookings
+    lead = timedelta(seconds=ahead_s(desk.snapshot))
+    told = dict(row.told)
+    for distance in rules.notice_s:
+        at = start - timedelta(seconds=distance)
+        key = f"ahead-{distance}"
+        if key in told or at < row.created_at or start - lead <= at:
+            continue
+        desk.look_again(at)
+        if at <= desk.now:
+            told[key] = desk.now.isoformat()
+            _likely_victims(desk, row)
+    if "starts" not in told and start - lead <= desk.now:
+        told["starts"] = desk.now.isoformat()
+        desk.tell("booking_starts", row.instance, about=row.id, facts=words.booking(row))
+    if told != dict(row.told):
+        desk.put(replace(desk.reservations[row.id], told=told))
+
+
+def _likely_victims(desk: Desk, row: Reservation) -> None:
+    found = supply(desk.snapshot, need_of(desk, row))
+    if not isinstance(found, Supply):
+        return
+    for unit in found.units:
+        gpus = [slot.gpu for slot in found.taken if slot in unit.slots]
+        facts = {"gpus": gpus, "by": row.owner, "start": words.instant(row.start), "until": words.instant(row.until)}
+        desk.tell("booking_ahead", unit.instance, about=row.id, facts=facts)
+
+
+def _at_the_end(desk: Desk, row: Reservation, until: datetime) -> None:
+    at = until - timedelta(seconds=min(ENDS_S, row.duration_s / 10))
+    if "ends" in row.told:
+        return
+    desk.look_again(at)
+    gpus = [item.slot.gpu for item in desk.live(row.id)]
+    if at > desk.now or not gpus:
+        return
+    desk.put(replace(row, told={**row.told, "ends": desk.now.isoformat()}))
+    facts = {"booking": row.id, "gpus": gpus, "until": words.instant(until), "next_by": _next_by(desk, row)}
+    desk.tell("booking_ends", row.instance, about=row.id, facts=facts)
+
+
+def _next_by(desk: Desk, row: Reservation) -> str:
+    """Who waits for cards of that model; empty: nobody."""
+    waiting = (item for item in desk.reservations.values() if item.pending and item.pool in {"", row.pool})
+    return next((item.owner for item in sorted(waiting, key=lambda item: item.created_at)), "")
+
+
+def _lease(desk: Desk, held: Assignment) -> None:
+    booked = desk.reservations.get(held.reservation or "")
+    if held.until is None or held.since is None or (booked is not None and booked.open):
+        return
+    at = held.until - timedelta(seconds=min(LEASE_S, (held.until - held.since).total_seconds() / 10))
+    desk.look_again(at)
+    if at > desk.now or _heard(desk, held, "lease_ends", since=at):
+        return
+    facts = {"gpus": [held.slot.gpu], "until": words.instant(held.until), "extend": True}
+    desk.tell("lease_ends", held.instance, about=held.id, facts=facts)
+
+
+def _idle(desk: Desk, held: Assignment) -> None:
+    """While somebody waits, the holder of a card that is idle for some time hears that it may go."""
+    by = next((row.owner for row in desk.reservations.values() if row.pending and row.instance != held.instance), "")
+    verdict = desk.snapshot.verdicts.get(held.slot)
+    if not by or verdict is None or verdict.since is None:
+        return
+    rules = desk.snapshot.policy.rules.idle
+    end = takeable_at(verdict, rules)
+    if end is None:
+        return
+    sent = [at for kind, at in desk.snapshot.heard.get(held.id, ()) if kind == "idle_warning" and at >= verdict.since]
+    told = [warn for warn in rules.warn_s if any((end - at).total_seconds() <= warn for at in sent)]
+    if not warnings_due(verdict, rules=rules, now=desk.now, told=told):
+        return
+    facts: Mapping[str, object] = {
+        "gpus": [held.slot.gpu],
+        "since": words.instant(verdict.since),
+        "due_at": words.instant(end),
+        "by": by,
+    }
+    desk.tell("idle_warning", held.instance, about=held.id, facts=facts)
+
+
+def _heard(desk: Desk, held: Assignment, kind: str, *, since: datetime) -> bool:
+    return any(item == kind and at >= since for item, at in desk.snapshot.heard.get(held.id, ()))
