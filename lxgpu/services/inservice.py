@@ -11,6 +11,7 @@ from lxgpu.model.gpu import Gpu
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.exclusivity import holdings
+from lxgpu.policy.health import by_fault
 from lxgpu.policy.resolve import resolve_gpu
 from lxgpu.ports import Tx
 from lxgpu.services import fence, observe
@@ -30,6 +31,17 @@ class Standing:
     gpu: Gpu | None
     held: tuple[Assignment, ...]
     quarantined: tuple[SlotRecord, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether somebody holds it by right: then it goes to nobody else when it is opened."""
+        return any(row.state is not AssignmentState.QUARANTINED for row in self.held)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it must be proven free before it can be opened."""
+        by_faults = all(by_fault(row.quarantine) for row in self.quarantined)
+        return bool(self.quarantined) and not (self.kept and by_faults)
 
     @property
     def holders(self) -> str:
@@ -83,7 +95,7 @@ def plan_open(site: Site, text: str) -> Plan:
     """What opening would do; nothing is written."""
     found = look(site, text)
     why = "; ".join(row.quarantine for row in found.quarantined)
-    steps = [PlannedStep("prove", found.holders, gpu=found.uuid, why=why)] if found.quarantined else []
+    steps = [PlannedStep("prove", found.holders, gpu=found.uuid, why=why)] if found.in_doubt else []
     if found.card is not None and found.card.closed:
         steps.append(PlannedStep("open", "", gpu=found.uuid, why=f"closed by {found.card.closed_by}"))
     return _plan(*steps)
@@ -92,13 +104,17 @@ def plan_open(site: Site, text: str) -> Plan:
 def open_again(site: Site, text: str) -> bool:
     """Bring a card back into service; one in quarantine is proven free first. False: it was in service.
 
+    One with a fault must be answering again. If somebody holds it by right they keep it, and nothing is proven.
+
     Error `quarantined`: it could not be proven free; then it stays as it was, and `why` says who holds it.
     """
     ensure_identity(site)
     found = look(site, text)
     if not found.quarantined and not (found.card is not None and found.card.closed):
         return False
-    if found.quarantined:
+    if any(by_fault(row.quarantine) for row in found.quarantined):
+        _answers(site, found)
+    if found.in_doubt:
         _prove(site, found)
 
     def write(tx: Tx, now: Snapshot) -> None:
@@ -107,11 +123,20 @@ def open_again(site: Site, text: str) -> bool:
             tx.put(replace(_card(there), closed="", closed_by="", closed_at=None))
         if found.quarantined:
             _clear(tx, there)
-        tx.event("opened", found.uuid, rule="by hand", detail={"gpu": found.uuid, "proven": bool(found.quarantined)})
+        tx.event("opened", found.uuid, rule="by hand", detail={"gpu": found.uuid, "proven": found.in_doubt})
 
     decided(site, found.snapshot, write)
     mirror_promises(site)
     return True
+
+
+def _answers(site: Site, found: Standing) -> None:
+    """Error `quarantined` while a card that had a fault does not answer NVML."""
+    readings = site.probe.readings()
+    reading = readings.of(found.uuid)
+    if reading is None or reading.fault:
+        why = readings.error or f"NVML says {reading.fault if reading else 'nothing of it'}"
+        raise _not_proven(found, why=[why], fix="reset the card or reboot the host, then repeat")
 
 
 def _prove(site: Site, found: Standing) -> None:

@@ -107,8 +107,9 @@ NOTICES: Mapping[str, NoticeKind] = {
         admins=True,
     ),
     "health": NoticeKind(
-        "a card has a fault; `xid` from the kernel log; `yours` says that the user's own program caused it (31, 13)",
-        {"gpus": GPUS, "xid": COUNT, "what": TEXT, "yours": FLAG},
+        "a card has a fault; `xid` from the kernel log; `yours` says that the user's own program caused it (31, 13),"
+        " `kept` that the card stays in service",
+        {"gpus": GPUS, "xid": COUNT, "what": TEXT, "yours": FLAG, "kept": FLAG},
         may_lack=frozenset({"xid"}),
         admins=True,
     ),

@@ -12,6 +12,7 @@ from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
+from lxgpu.policy.health import by_fault
 from lxgpu.ports import Tx
 from lxgpu.services.site import Site
 
@@ -58,11 +59,14 @@ def detached(site: Site, slots: Iterable[Slot]) -> None:
 
 
 def close(site: Site, instance: str, slots: Iterable[Slot], *, outcome: str, rule: str = "") -> None:
-    """End the releasing assignments of an instance whose cards are proven free; a quarantine ends with them."""
+    """End the releasing assignments of an instance whose cards are proven free.
+
+    A quarantine ends with them, but for one by a fault of the card: an admin's hand alone ends that (`inservice`).
+    """
     wanted, now = set(slots), site.clock.now()
     with site.write() as tx:
         for record in tx.records.slots:
-            if record.slot in wanted and record.quarantine:
+            if record.slot in wanted and record.quarantine and not by_fault(record.quarantine):
                 tx.put(replace(record, quarantine="", quarantined_at=None))
                 tx.event("cleared", instance, rule="fence", detail={"gpu": record.slot.gpu, "was": record.quarantine})
         for row in tx.records.held_by(instance):
@@ -76,7 +80,8 @@ def quarantine(site: Site, instance: str, slot: Slot, why: str) -> None:
     now = site.clock.now()
     with site.write() as tx:
         known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
-        tx.put(replace(known, quarantine=why, quarantined_at=now))
+        reason = f"{known.quarantine} ({why})" if by_fault(known.quarantine) else why
+        tx.put(replace(known, quarantine=reason, quarantined_at=now))
         for row in tx.records.held_by(instance):
             if row.slot == slot:
                 tx.put(replace(row, state=AssignmentState.QUARANTINED))

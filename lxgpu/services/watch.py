@@ -18,12 +18,15 @@ class Watch:
     """The samples of one window by card, where idleness began, and each container's init.
 
     `quiet` keeps by card the id of the assignment and the instant at which an idleness began that is older than the
-    samples in memory. `thinned_at` is when old samples were merged last.
+    samples in memory. `faults` is what NVML said of cards in the last look, `sick` are those that people were told of.
+    `thinned_at` is when old samples were merged last.
     """
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     quiet: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     inits: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    sick: set[str] = field(default_factory=set)
     thinned_at: datetime | None = None
     _looked_at: datetime | None = None
     _since: datetime | None = None
