@@ -87,11 +87,11 @@ def verdict(held: Mapping[str, Any]) -> IdleVerdict | None:
 
 
 def reading(held: Mapping[str, Any]) -> Reading:
-    """The card's processes: `pids` are the holder's, `others` the host's own."""
+    """The card's processes: `pids` are the holder's, `others` the host's own. `mute`: it cannot tell who it is."""
     mine = [GpuProcess(pid, 2**30, "compute", instance=held["by"]) for pid in held.get("pids", ())]
     others = [GpuProcess(pid, 2**20, "graphics") for pid in held.get("others", ())]
     told = None if held.get("untold") else (*mine, *others)
-    return Reading(held["card"], NOW, processes=told, fault=held.get("fault"))
+    return Reading("" if held.get("mute") else held["card"], NOW, processes=told, fault=held.get("fault"))
 
 
 def promise(held: Mapping[str, Any]) -> Assignment | None:

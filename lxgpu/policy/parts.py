@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Readings
 from lxgpu.model.request import Need
-from lxgpu.model.reservation import Kind, ReservationState
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.model.usage import NOT_JUDGED
 from lxgpu.policy.guarantees import Guarantees
@@ -62,6 +62,7 @@ def parts(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Part, ...
     what a running booking holds, but for an admin's `no_warning`. The instance's own slots are no supply for it.
     """
     wanted = _wanted(snapshot, need)
+    bookings = {row.id: row for row in snapshot.records.reservations if row.kind is Kind.BOOKING and row.state in _RUNS}
     held: dict[str, list[Assignment]] = defaultdict(list)
     for row in snapshot.records.assignments:
         if row.live and row.instance != need.instance and row.instance in ledger.owners:
@@ -72,15 +73,23 @@ def parts(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Part, ...
             taken = tuple(row for row in group if row.slot.gpu in wanted)
             free_to_go = all(row.state in _HAD and ledger.keeps(row) for row in group)
             if taken and free_to_go:
-                found.append(_part(snapshot, need, ledger.owners[group[0].instance], group, taken))
+                owner = ledger.owners[group[0].instance]
+                found.append(_part(snapshot, need, owner, group=group, taken=taken, bookings=bookings))
     return tuple(sorted((part for part in found if need.no_warning or not part.booked), key=lambda part: part.id))
 
 
 def _part(
-    snapshot: Snapshot, need: Need, owner: str, group: tuple[Assignment, ...], taken: tuple[Assignment, ...]
+    snapshot: Snapshot,
+    need: Need,
+    owner: str,
+    *,
+    group: tuple[Assignment, ...],
+    taken: tuple[Assignment, ...],
+    bookings: Mapping[str, Reservation],
 ) -> Part:
     at = max(need.at, snapshot.now)
-    ends = [_end(snapshot, row) for row in group]
+    running = [bookings.get(row.reservation or "") for row in group]
+    ends = [row.until or (booking.until if booking else None) for row, booking in zip(group, running, strict=True)]
     over = [end for end in ends if end is not None and end <= at]
     return Part(
         owner=owner,
@@ -88,7 +97,7 @@ def _part(
         taken=taken,
         idle=all(_idle(snapshot, row) for row in group),
         expired=len(over) == len(group),
-        booked=any(_booked(snapshot, row, at) for row in group),
+        booked=any(_immune(booking, at) for booking in running if booking),
         work_lost_s=sum(_work_lost_s(snapshot, row) for row in group),
         held_s=sum(_seconds(row, snapshot.now) for row in group),
         ends=max(over, default=None),
@@ -118,17 +127,9 @@ def _idle(snapshot: Snapshot, row: Assignment) -> bool:
     return snapshot.verdicts.get(row.slot, NOT_JUDGED).takeable(snapshot.now)
 
 
-def _booked(snapshot: Snapshot, row: Assignment, at: datetime) -> bool:
-    """Whether it belongs to a booking that runs, and that still does when the cards are needed."""
-    booking = snapshot.records.reservation(row.reservation)
-    if booking is None or booking.kind is not Kind.BOOKING or booking.soft or booking.state not in _RUNS:
-        return False
-    return booking.until is None or booking.until > at
-
-
-def _end(snapshot: Snapshot, row: Assignment) -> datetime | None:
-    booking = snapshot.records.reservation(row.reservation)
-    return row.until or (booking.until if booking is not None and booking.kind is Kind.BOOKING else None)
+def _immune(booking: Reservation, at: datetime) -> bool:
+    """Whether a booking still runs when the cards are needed."""
+    return not booking.soft and (booking.until is None or booking.until > at)
 
 
 def _work_lost_s(snapshot: Snapshot, row: Assignment) -> int:

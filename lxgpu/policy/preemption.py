@@ -85,7 +85,8 @@ class _Judge:
         self._covered = self.ledger.covers(need)
         self._over = over_limit(self.parts, self.ledger)
         self._beyond = beyond(self.parts, self.ledger, asker=need.owner)
-        self._hits: dict[str, bool] = {}
+        self._made_at = _made_at(snapshot, need)
+        self._hits: dict[tuple[str, int], int] = {}
 
     def unit(self, part: Part) -> Unit | None:
         """The part as a unit; None: no rule takes it."""
@@ -108,7 +109,7 @@ class _Judge:
             standing=standing,
             priority=max(one.priority for one in classes) if standing >= Standing.BUSY_BEYOND else 0,
             cards=len(part.rows),
-            weight=2 if self._hit_today(part.owner) else 1,
+            weight=2 if self._hit(part.owner, DAY) else 1,
             work_lost_s=part.work_lost_s,
             held_s=part.held_s,
             ready=self._due(part, ground.rule, begun, grace=grace, after=after) + timedelta(seconds=after),
@@ -166,11 +167,7 @@ class _Judge:
         return _Ground("priority", why, {**numbers, "for_class": asker.name, "for_priority": asker.priority})
 
     def _booked_before(self, part: Part) -> bool:
-        """Whether the booking was there first; a request whose turn has come was not booked."""
-        booking = self.snapshot.records.reservation(self.need.reservation)
-        if booking is None or booking.kind is not Kind.BOOKING or booking.told.get(ASAP):
-            return False
-        return all(row.created_at >= booking.created_at for row in part.rows)
+        return self._made_at is not None and all(row.created_at >= self._made_at for row in part.rows)
 
     def _standing(self, part: Part, rule: str) -> Standing:
         if part.booked:
@@ -207,12 +204,20 @@ class _Judge:
 
     def _capped(self, person: str, chosen: PriorityClass) -> bool:
         cap = chosen.max_preemptions
-        return cap is not None and cap.amount <= hits(self.snapshot, person, window_s=cap.window_s, ledger=self.ledger)
+        return cap is not None and self._hit(person, cap.window_s) >= cap.amount
 
-    def _hit_today(self, person: str) -> bool:
-        if person not in self._hits:
-            self._hits[person] = hits(self.snapshot, person, window_s=DAY, ledger=self.ledger) > 0
-        return self._hits[person]
+    def _hit(self, person: str, window_s: int) -> int:
+        if (person, window_s) not in self._hits:
+            self._hits[person, window_s] = hits(self.snapshot, person, window_s=window_s, ledger=self.ledger)
+        return self._hits[person, window_s]
+
+
+def _made_at(snapshot: Snapshot, need: Need) -> datetime | None:
+    """When the booking was made that needs the cards; a request whose turn has come was not booked."""
+    booking = snapshot.records.reservation(need.reservation)
+    if booking is None or booking.kind is not Kind.BOOKING or booking.told.get(ASAP):
+        return None
+    return booking.created_at
 
 
 def _runtime_over(row: Assignment, chosen: PriorityClass) -> datetime:
