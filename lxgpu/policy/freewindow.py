@@ -24,14 +24,11 @@ def into_guarantees(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
         begin = max(start, window)
         if until <= begin:
             continue
-        own, others = _lines(snapshot, asked, begin, until)
-        free = others.free(begin, until)
-        if own < asked.request.gpus and free < asked.request.gpus:
+        own, others, there = _left(snapshot, asked, begin, until)
+        if own < asked.request.gpus and others < asked.request.gpus <= there:
             when = show_instant(begin, now=snapshot.now, zone=snapshot.policy.zone)
-            text = (
-                f"from {when} on {max(free, 0)} of {others.capacity} GPUs are guaranteed to nobody else and not booked"
-            )
-            yield Reason("guaranteed_to_others", f"{text}, {asked.request.gpus} are asked for")
+            text = f"from {when} on {there} GPUs are not booked, {max(others, 0)} of them guaranteed to nobody else"
+            yield Reason("guaranteed_to_others", f"{text}; {asked.request.gpus} are asked for")
 
 
 def guaranteed(snapshot: Snapshot, at: datetime) -> dict[tuple[str, ...], tuple[int, frozenset[str]]]:
@@ -61,8 +58,8 @@ def guaranteed(snapshot: Snapshot, at: datetime) -> dict[tuple[str, ...], tuple[
     return promised
 
 
-def _lines(snapshot: Snapshot, asked: Asked, begin: datetime, until: datetime) -> tuple[int, Skyline]:
-    """What is left of the person's own guarantees all the while, and what is neither booked nor kept for others."""
+def _left(snapshot: Snapshot, asked: Asked, begin: datetime, until: datetime) -> tuple[int, int, int]:
+    """What is left all the while: of the person's own guarantees, beside those of others, and of all cards."""
     person = asked.request.owner
     rows = [row for row in booked(snapshot, asked.but) if row.state in PROMISED and not row.soft]
     spans = [(row.owner, Span(row.start or begin, row.until, row.gpus, row.id)) for row in rows]
@@ -76,7 +73,9 @@ def _lines(snapshot: Snapshot, asked: Asked, begin: datetime, until: datetime) -
         taken += larger([span for owner, span in spans if owner in people - seen], [Span(begin, until, gpus, "")])
         seen |= people
     taken += [span for owner, span in spans if owner not in seen]
-    return own, Skyline(_cards(snapshot), taken)
+    cards = _cards(snapshot)
+    everything = Skyline(cards, (span for _, span in spans))
+    return own, Skyline(cards, taken).free(begin, until), everything.free(begin, until)
 
 
 def _cards(snapshot: Snapshot) -> int:
