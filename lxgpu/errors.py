@@ -246,6 +246,11 @@ CATALOGUE: dict[str, Entry] = {
         Exit.NO_CAPACITY,
         "The card asked for is held, closed, in quarantine, or could not be proven free.",
     ),
+    "booked": Entry(
+        Exit.NO_CAPACITY,
+        "The cards are free, but others have booked them from now on. `lxgpu reservations --calendar` shows until when.",
+    ),
+    "cancelled": Entry(Exit.CONFLICT, "What was waited for was cancelled meanwhile. `lxgpu why ID` says by whom."),
     "no_room": Entry(
         Exit.NO_CAPACITY,
         "Others have booked the cards for that time. `lxgpu reservations --calendar` shows when they are free.",

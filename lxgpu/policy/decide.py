@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lxgpu.instants import format_utc
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import InstanceState
@@ -9,9 +10,10 @@ from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
 from lxgpu.model.request import CreateRequest, GpuRequest
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import admit
+from lxgpu.policy.lease import booked_from, booked_reasons
 from lxgpu.policy.placement import place
 
-WAITING = frozenset({"no_capacity", "not_free"})
+WAITING = frozenset({"no_capacity", "not_free", "booked"})
 """Reasons that time may cure: the request could be booked."""
 
 
@@ -19,9 +21,10 @@ def decide_create(snapshot: Snapshot, request: CreateRequest) -> Plan:
     """A new container with its cards."""
     reasons = [*_name_reasons(snapshot, request), *admit(snapshot, request.gpus)]
     slots = _placed(snapshot, request.gpus, reasons)
+    reasons += booked_reasons(snapshot, request.name, slots)
     steps = (
         PlannedStep("create", request.name, why=f"from image {request.image[:12]}, profile {request.profile}"),
-        *_attach_steps(request.gpus, slots),
+        *_attach_steps(snapshot, request.gpus, slots),
         PlannedStep("start", request.name),
         PlannedStep("verify", request.name, why="SSH login through the published port, cards and limits"),
     )
@@ -32,7 +35,8 @@ def decide_attach(snapshot: Snapshot, request: GpuRequest) -> Plan:
     """More cards for a container that exists."""
     reasons = list(admit(snapshot, request))
     slots = _placed(snapshot, request, reasons)
-    return _plan(reasons, _attach_steps(request, slots), slots)
+    reasons += booked_reasons(snapshot, request.instance, slots)
+    return _plan(reasons, _attach_steps(snapshot, request, slots), slots)
 
 
 def decide_release(
@@ -86,8 +90,10 @@ def _placed(snapshot: Snapshot, request: GpuRequest, reasons: list[Reason]) -> t
     return tuple(slots)
 
 
-def _attach_steps(request: GpuRequest, slots: tuple[Slot, ...]) -> tuple[PlannedStep, ...]:
-    return tuple(PlannedStep("attach", request.instance, gpu=slot.gpu, why="free") for slot in slots)
+def _attach_steps(snapshot: Snapshot, request: GpuRequest, slots: tuple[Slot, ...]) -> tuple[PlannedStep, ...]:
+    booked = booked_from(snapshot, request.instance, slots)
+    why = f"free until {format_utc(booked)}, when it is booked" if booked else "free"
+    return tuple(PlannedStep("attach", request.instance, gpu=slot.gpu, why=why) for slot in slots)
 
 
 def _holds(held: tuple[Assignment, ...], uuid: str) -> bool:

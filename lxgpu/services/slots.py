@@ -13,6 +13,7 @@ from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.health import by_fault
+from lxgpu.policy.lease import booked_from
 from lxgpu.ports import Tx
 from lxgpu.services.site import Site
 
@@ -23,6 +24,8 @@ def claim(
     """Write the assignments that a decision granted; from here on the slots are taken."""
     entitled = entitlement(snapshot, request.owner)
     until = snapshot.now + timedelta(seconds=lease_s or entitled.lease_s)
+    slots = tuple(slots)
+    until = min(until, booked_from(snapshot, request.instance, slots) or until)
     rows = tuple(
         Assignment(
             id=uuid.uuid4().hex[:12],
