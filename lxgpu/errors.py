@@ -248,7 +248,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "booked": Entry(
         Exit.NO_CAPACITY,
-        "The cards are free, but others have booked them from now on. `lxgpu reservations --calendar` shows until when.",
+        "The cards are free, but others have booked them from now on. `lxgpu reservations --calendar` shows it.",
     ),
     "cancelled": Entry(Exit.CONFLICT, "What was waited for was cancelled meanwhile. `lxgpu why ID` says by whom."),
     "no_room": Entry(

@@ -20,6 +20,7 @@ _FIXES = {
     "over_limit": "ask for less, give some back (lxgpu release), or have the policy file changed",
     "over_group_limit": "wait until the group gives some back, or have the policy file changed",
     "no_capacity": "lxgpu gpus shows who holds them until when; repeat then, or have one given back (lxgpu release)",
+    "booked": "lxgpu reservations --calendar shows when they are free; lxgpu reserve asks for a time",
     "not_free": "lxgpu gpus --free lists the free ones",
     "exists": "lxgpu ls --all lists what there is; create --if-not-exists leaves it as it is",
     "not_held": "lxgpu show NAME lists the cards that it holds",
