@@ -83,7 +83,7 @@ def judge(
     if quiet_since is not None and run.begin == mine[0].at:
         run = replace(run, begin=max(begin, min(quiet_since, run.begin)))
     idle = _idle(run, rules, keeps, now)
-    if run.worked_at is not None and run.worked_at > full:
+    if run.worked_at is not None and run.worked_at >= full:
         return replace(idle, use=Use.BUSY, since=run.worked_at, why="work was seen in the window")
     if run.begin > full:
         return replace(idle, use=Use.UNKNOWN, why=NOT_JUDGED.why)

@@ -18,6 +18,8 @@ from lxgpu.policy.idleness import LOOK_S, judge, pace
 from lxgpu.services.site import Site
 
 THIN_EVERY = timedelta(hours=1)
+MORE = 1.25
+"""So many windows are kept in memory: a look must lie before the window for it to be seen whole."""
 _HELD = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
@@ -64,7 +66,7 @@ def judge_all(
     if not held:
         return {}
     rules, now = policy.rules.idle, seen.at
-    site.watch.refresh(site.inventory, since=now - timedelta(seconds=rules.window_s), now=now)
+    site.watch.refresh(site.inventory, since=now - timedelta(seconds=MORE * rules.window_s + period_s), now=now)
     verdicts = {}
     for row in held:
         samples = site.watch.samples.get(row.slot.gpu, [])
