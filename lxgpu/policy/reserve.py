@@ -43,7 +43,6 @@ def decide_reserve(snapshot: Snapshot, request: ReserveRequest, *, identifier: s
 
 def _soon(snapshot: Snapshot, request: ReserveRequest, identifier: str) -> Decided:
     start = snapshot.now
-    until = start + timedelta(seconds=ahead_s(snapshot) + request.duration_s)
     asked_until = start + timedelta(seconds=request.duration_s)
     reasons = admit_booking(snapshot, request, start=start, until=asked_until)
     if not reasons and not pools(snapshot, request.model):
@@ -56,12 +55,12 @@ def _soon(snapshot: Snapshot, request: ReserveRequest, identifier: str) -> Decid
     meet(desk)
     found = desk.reservations[identifier]
     if found.state is ReservationState.PREPARING:
-        return Decided(_granted(desk, found, until), (row,))
+        return Decided(_granted(desk, found), (row,))
     why = Reason("no_capacity", f"{request.gpus} GPUs cannot be had now; it waits in the queue and takes nothing yet")
     return Decided(Plan(Verdict.WAITING, (why,)), (row,))
 
 
-def _granted(desk: Desk, row: Reservation, until: datetime) -> Plan:
+def _granted(desk: Desk, row: Reservation) -> Plan:
     """The steps by which a reservation that begins now gets its cards."""
     steps: list[PlannedStep] = []
     victims: dict[str, None] = {}
@@ -78,7 +77,8 @@ def _granted(desk: Desk, row: Reservation, until: datetime) -> Plan:
         steps.append(PlannedStep("warn", held.instance, gpu, desk.now, f"rule {held.outcome}, for {row.instance}"))
         steps.append(PlannedStep("release", held.instance, gpu, due, "grace is over: TERM, detach, KILL, fence"))
     steps.sort(key=lambda step: (step.at or desk.now, step.do != "warn"))
-    steps += _arrival(desk, row, at=ready if victims else desk.now, until=until)
+    until = ready + timedelta(seconds=row.duration_s)
+    steps += _arrival(desk, row, at=ready, until=until)
     steps += [PlannedStep("return", name, None, until, "its claim: the cards come back") for name in victims]
     decision = Verdict.AFTER_PREEMPTION if victims else Verdict.GRANTED
     return Plan(
@@ -86,7 +86,7 @@ def _granted(desk: Desk, row: Reservation, until: datetime) -> Plan:
         steps=tuple(steps),
         slots=tuple(promise.slot for promise in desk.planned(row.id)),
         victims=tuple(victims),
-        when=ready if victims else desk.now,
+        when=ready,
     )
 
 

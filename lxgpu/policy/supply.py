@@ -6,7 +6,7 @@ All or nothing: an answer either meets the whole need in time, or takes nothing 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lxgpu.model.gpu import Gpu, Slot
@@ -17,7 +17,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, capacity, pools, promises
 from lxgpu.policy.placement import nearest, obstacles
 from lxgpu.policy.preemption import lead_s, units
-from lxgpu.policy.victims import Unit, cheapest
+from lxgpu.policy.victims import Unit, cheapest, cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,10 @@ def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
         known = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus}))
         return (Reason("no_such_model", f"no card's model matches {need.pool!r}; there are {known}"),)
     blocked = obstacles(snapshot.records, snapshot.seen)
-    every = units(snapshot, need)
     reasons: list[Reason] = []
     found: list[Supply] = []
     for pool in models:
-        answer = _from_pool(snapshot, need, pool, set(blocked), every)
+        answer = _from_pool(snapshot, replace(need, pool=pool), set(blocked))
         if isinstance(answer, Supply):
             found.append(answer)
             if not answer.units:
@@ -57,12 +56,11 @@ def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
             reasons.append(answer)
     if not found:
         return tuple(reasons) or (Reason("no_capacity", "this host shows no cards"),)
-    return min(found, key=lambda one: (len(one.units), sum(unit.work_lost_s for unit in one.units), one.pool))
+    return min(found, key=lambda one: (cost(one.units), one.pool))
 
 
-def _from_pool(
-    snapshot: Snapshot, need: Need, pool: str, blocked: set[str], every: tuple[Unit, ...]
-) -> Supply | Reason:
+def _from_pool(snapshot: Snapshot, need: Need, blocked: set[str]) -> Supply | Reason:
+    pool = need.pool
     free = [gpu for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid not in blocked]
     room = _room(snapshot, need, pool)
     if room is not None and room < need.gpus:
@@ -70,7 +68,7 @@ def _from_pool(
         return Reason("booked", text)
     if len(free) >= need.gpus:
         return Supply(pool, free=tuple(Slot(gpu.uuid) for gpu in _best(snapshot, need, free)))
-    mine = tuple(unit for unit in every if all(_model(snapshot, slot) == pool for slot in unit.slots))
+    mine = units(snapshot, need)
     missing = need.gpus - len(free)
     chosen = cheapest(mine, missing)
     if chosen is None:
@@ -104,11 +102,6 @@ def _best(snapshot: Snapshot, need: Need, free: list[Gpu]) -> Iterable[Gpu]:
         return nearest(snapshot, free, need.gpus)
     rest = [gpu for gpu in free if gpu.uuid not in wanted]
     return [*before[: need.gpus], *nearest(snapshot, rest, need.gpus - len(before))] if rest else before[: need.gpus]
-
-
-def _model(snapshot: Snapshot, slot: Slot) -> str:
-    gpu = snapshot.seen.gpu(slot.gpu)
-    return gpu.model if gpu else ""
 
 
 def longest_lead_s(snapshot: Snapshot) -> float:

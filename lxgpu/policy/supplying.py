@@ -20,7 +20,7 @@ from lxgpu.policy.desk import Desk
 from lxgpu.policy.pending import ahead_s, need_of
 from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.queue import in_order
-from lxgpu.policy.supply import Supply, supply
+from lxgpu.policy.supply import Supply, longest_lead_s, supply
 from lxgpu.policy.victims import Unit
 
 
@@ -101,7 +101,7 @@ def _prepare(desk: Desk, row: Reservation, pool: str) -> Reservation:
         return row
     made = replace(row, state=ReservationState.PREPARING, pool=pool, host=desk.snapshot.seen.host)
     if row.kind is Kind.REQUEST:
-        lead = timedelta(seconds=ahead_s(desk.snapshot))
+        lead = timedelta(seconds=longest_lead_s(desk.snapshot))
         ends = desk.now + lead + timedelta(seconds=row.duration_s)
         made = replace(made, kind=Kind.BOOKING, start=desk.now, until=ends, told={**row.told, ASAP: True})
     elif row.kind is Kind.RETURN:
@@ -143,7 +143,7 @@ def warn(desk: Desk, row: Reservation, slots: Sequence[Slot], unit: Unit) -> Non
     }
     desk.note("warned", unit.instance, rule=unit.rule, detail=facts)
     told = {
-        **words.loss(slots, row, unit.rule),
+        **words.loss(slots, row, unit.rule, work_on=max(unit.cards, len(unit.slots))),
         "due_at": words.instant(due_at),
         "how": words.HOW.get(unit.rule, ""),
         "back_at": None if unit.rule in words.FINAL else words.back_at(row),
@@ -157,6 +157,8 @@ def _due(desk: Desk, row: Reservation, held: Assignment, unit: Unit) -> datetime
     if row.no_warning:
         return desk.now
     due = max(unit.due, desk.now + timedelta(seconds=unit.grace_s))
+    if row.start is not None and not row.told.get(ASAP):
+        due = max(due, row.start - timedelta(seconds=unit.after_s))
     return max(due, held.until) if unit.rule == "expired" and held.until else due
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from lxgpu.model.gpu import Slot
@@ -36,9 +36,12 @@ def rule_text(rule: str, row: Reservation) -> str:
     return RULES.get(rule, rule).format(by=row.owner, class_name=row.class_name or "-")
 
 
-def loss(slots: Iterable[Slot], row: Reservation, rule: str) -> dict[str, object]:
-    """Which cards are lost, to whom, and why."""
-    return {"gpus": [slot.gpu for slot in slots], "by": row.owner, "rule": rule_text(rule, row)}
+def loss(slots: Sequence[Slot], row: Reservation, rule: str, *, work_on: int = 0) -> dict[str, object]:
+    """Which cards are lost, to whom, and why. `work_on`: on how many cards the work runs that ends with them."""
+    text = rule_text(rule, row)
+    if work_on > len(slots):
+        text += f"; the work that ends with that runs on {work_on} cards, the others stay yours"
+    return {"gpus": [slot.gpu for slot in slots], "by": row.owner, "rule": text}
 
 
 def back_at(row: Reservation) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
@@ -55,13 +55,7 @@ def call_off(desk: Desk, row: Assignment, why: str) -> None:
 
 def _stands(desk: Desk, row: Assignment, claimant: Reservation) -> bool:
     """Whether the rule that it was warned by, or another, still gives the card to who waits for it."""
-    need = replace(need_of(desk, claimant), at=_far(desk))
-    return any(row.slot in unit.slots for unit in units(desk.snapshot, need))
-
-
-def _far(desk: Desk) -> datetime:
-    """Late enough that no lead stands in the way: the way has been begun."""
-    return desk.now + timedelta(days=1)
+    return any(row.slot in unit.slots for unit in units(desk.snapshot, need_of(desk, claimant)))
 
 
 def _over(desk: Desk, row: Assignment) -> bool:
