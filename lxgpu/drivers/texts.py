@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 class JinjaTexts:
@@ -13,21 +17,23 @@ class JinjaTexts:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = tuple(folders)
+        self._environment: Environment | None = None
 
     def render(self, template: str, **values: object) -> str:
         """A template filled in."""
         import jinja2  # noqa: PLC0415 - 48 ms that only those pay who write into containers
 
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader([str(folder) for folder in self._folders]),
-            undefined=jinja2.StrictUndefined,
-            autoescape=False,  # noqa: S701 - shell scripts and plain text, no markup
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
+        if self._environment is None:  # kept: it knows compiled templates, and looks whether their files changed
+            self._environment = jinja2.Environment(
+                loader=jinja2.FileSystemLoader([str(folder) for folder in self._folders]),
+                undefined=jinja2.StrictUndefined,
+                autoescape=False,  # noqa: S701 - shell scripts and plain text, no markup
+                trim_blocks=True,
+                lstrip_blocks=True,
+                keep_trailing_newline=True,
+            )
         try:
-            return environment.get_template(template).render(**values)
+            return self._environment.get_template(template).render(**values)
         except jinja2.TemplateSyntaxError as error:
             where = f"{error.filename or template}:{error.lineno}"
             raise LxgpuError("bad_file", f"{where}: {error.message}", fix="mend the template") from error

@@ -56,7 +56,7 @@ NOTICES: Mapping[str, NoticeKind] = {
     ),
     "unwarned": NoticeKind("a warning is called off; `why` in words", {"gpus": GPUS, "why": TEXT}),
     "taken": NoticeKind(
-        "cards were taken; `claim` says that a claim to get them back stands, until `dies`",
+        "cards are being taken, from now on; `claim` says that a claim to get them back stands, until `dies`",
         {**_LOSS, "claim": FLAG, "back_at": INSTANT, "dies": INSTANT},
         may_lack=frozenset({"back_at", "dies"}),
     ),
@@ -124,3 +124,13 @@ NOTICES: Mapping[str, NoticeKind] = {
     ),
 }
 """Every kind by its name, which is also the name of its template."""
+
+
+def problems(kind: str, facts: Mapping[str, object]) -> list[str]:
+    """What is wrong with the facts of a notice, in words; empty when they are those that its kind lists."""
+    known = NOTICES.get(kind)
+    if known is None:
+        return [f"there is no kind of notice {kind!r}"]
+    lacking = {name for name in known.facts if facts.get(name) is None} - known.may_lack
+    unknown = set(facts) - set(known.facts)
+    return [*(f"{kind}: {name} is missing" for name in sorted(lacking)), *(f"{kind}: no fact {one}" for one in unknown)]

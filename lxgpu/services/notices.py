@@ -22,7 +22,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState, Power
 from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Records
-from lxgpu.services.noticekinds import NOTICES, Fact
+from lxgpu.services.noticekinds import NOTICES, Fact, problems
 from lxgpu.services.noticewords import message
 from lxgpu.services.site import Site
 
@@ -51,15 +51,11 @@ def notice(
     """A row for the outbox; the facts are those that `noticekinds` lists for the kind.
 
     Raises:
-        ValueError: no such kind, or a fact is missing, unknown, or None where it may not be.
+        ValueError: no such kind, or a fact is missing (None where it may not be) or unknown.
     """
-    known = NOTICES.get(kind)
-    if known is None:
-        raise ValueError(f"there is no kind of notice {kind!r}")
-    lacking = {name for name in known.facts if facts.get(name) is None} - known.may_lack
-    if wrong := sorted(lacking | (set(facts) ^ set(known.facts))):
-        raise ValueError(f"facts of a notice {kind!r}: {', '.join(wrong)} missing or unknown")
-    values = {name: _json(form, facts[name]) for name, form in known.facts.items()}
+    if wrong := problems(kind, facts):
+        raise ValueError(f"a notice with wrong facts: {'; '.join(wrong)}")
+    values = {name: _json(form, facts.get(name)) for name, form in NOTICES[kind].facts.items()}
     identifier = uuid.uuid4().hex[:12]
     return Notice(identifier, kind, instance, person, created_at=now, about=about, facts=values)
 

@@ -13,7 +13,7 @@ from lxgpu.figures import short_duration
 from lxgpu.instants import show_instant
 from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Records
-from lxgpu.services.noticekinds import NOTICES, Fact
+from lxgpu.services.noticekinds import NOTICES, Fact, problems
 
 if TYPE_CHECKING:
     from lxgpu.services.site import Site
@@ -65,7 +65,7 @@ def message(site: Site, row: Notice, records: Records) -> tuple[str, str]:
     """What a notice says: (subject, text). A template that is broken costs its words, never the notice."""
     try:
         whole = site.texts.render(f"notices/{row.kind}.txt.j2", **_values(site, row, records))
-    except (LxgpuError, KeyError, TypeError, ValueError) as error:
+    except (LxgpuError, TypeError, ValueError) as error:
         site.say(f"the notice {row.kind} is told in plain form: {error}")
         whole = "\n".join([f"{row.kind}: {row.instance}", *(f"{key}: {value}" for key, value in row.facts.items())])
     lines = [textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False) for line in whole.splitlines()]
@@ -75,6 +75,8 @@ def message(site: Site, row: Notice, records: Records) -> tuple[str, str]:
 
 def _values(site: Site, row: Notice, records: Records) -> dict[str, object]:
     policy = site.policy()
+    if wrong := problems(row.kind, row.facts):
+        raise ValueError("; ".join(wrong))
     forms = NOTICES[row.kind].facts
 
     def word(name: str, value: object) -> object:
@@ -89,11 +91,11 @@ def _values(site: Site, row: Notice, records: Records) -> dict[str, object]:
             case Fact.SECONDS:
                 return short_duration(float(str(value)))
             case Fact.TEXT:
-                return one_line(str(value))
+                return "any model" if (name, value) == ("model", "*") else one_line(str(value))
             case _:
                 return value
 
-    told: Mapping[str, object] = {name: word(name, row.facts[name]) for name in forms}
+    told: Mapping[str, object] = {name: word(name, row.facts.get(name)) for name in forms}
     return {
         **told,
         "instance": row.instance,

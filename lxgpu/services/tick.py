@@ -20,6 +20,7 @@ from lxgpu.policy.agenda import decide_tick
 from lxgpu.policy.desk import Agenda
 from lxgpu.ports import VersionMovedError
 from lxgpu.services import observe
+from lxgpu.services.banner import refresh_banner
 from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.mend import begin_mending
@@ -68,6 +69,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             break
     if count.did:
         _part(count, "promises", partial(mirror_promises, site))
+    _part(count, "banners", partial(refresh_banner, site, seen=seen))
     return Ticked(site.clock.now(), _next_at(site, agenda), count.did, tuple(count.troubles))
 
 

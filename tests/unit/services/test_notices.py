@@ -328,3 +328,11 @@ def test_the_file_inside_keeps_the_newest_on_top(site):
     assert [line for line in text.splitlines() if line.startswith("Why")] == [
         f"Why: reason {number}." for number in range(KEPT + 2, 2, -1)
     ]
+
+
+def test_a_row_without_its_facts_is_told_in_plain_form(site):
+    """An older lxgpu wrote it, or a fault: what is known reaches people, and what is wrong the admin."""
+    put(site, Notice("n1", "warned", "alice", "alice", START, facts={"by": "bob"}))
+    assert send_due(site) == 1
+    assert "warned: alice\nby: bob\n" in site.board.files["alice", FILE]
+    assert "gpus is missing" in site.say.lines[-1]
