@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ _SECTIONS = ("network", "backup")
 _LISTS = ("hosts", "channels")
 _ENGINES = ("auto", "lxd", "incus")
 _KINDS = ("mail", "webhook", "command")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://.")
 
 
 @dataclass(slots=True)
@@ -109,7 +111,7 @@ def _channels(found: Found, value: object) -> tuple[Channel, ...]:
             found.findings.append(Finding(steps, f"kind must be one of {', '.join(_KINDS)}"))
         elif not to:
             found.findings.append(Finding(steps, "to is missing: a mail server, a URL, or a program"))
-        elif kind == "webhook" and not to.startswith(("http://", "https://")):
+        elif kind == "webhook" and not _URL.match(to):
             found.findings.append(Finding((*steps, "to"), f"{to!r} is no URL"))
         elif kind == "command" and not to.startswith("/"):
             found.findings.append(Finding((*steps, "to"), f"{to!r} does not start with a whole path"))
