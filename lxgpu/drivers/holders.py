@@ -13,9 +13,9 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lxgpu.drivers.mappings import Mappings
 from lxgpu.drivers.processes import read_stat
@@ -29,21 +29,34 @@ _GONE = {errno.ENOENT, errno.ESRCH}
 _IN_FLIGHT = re.compile(rb"^scm_fds:\s*([1-9]\d*)", re.MULTILINE)
 _REGISTERED = re.compile(rb"^\s*\d+: (.*)$", re.MULTILINE)
 
-Wanted = dict[tuple[int, int], str]
+Number = tuple[int, int]
+Wanted = Mapping[Number, str]
 """What is looked for: the node's path by its device number."""
+Ways = set[tuple[str, Number]]
+"""How a process holds what is looked for: the word, and the device number."""
 
 
 @dataclass(slots=True)
 class Findings:
     """What a scan has found so far; it is read by another thread when the scan does not end in time."""
 
-    processes: list[Process] = field(default_factory=list)
+    processes: list[tuple[Process, Ways]] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     at: int = 0
 
-    def holders(self) -> Holders:
+    def of(self, nodes: Iterable[DeviceNode]) -> list[Process]:
+        """Who holds any of the nodes, with how."""
+        wanted = {(node.major, node.minor): node.path for node in nodes}
+        told = []
+        for process, ways in self.processes:
+            how = ", ".join(sorted(f"{word} {wanted[number]}" for word, number in ways if number in wanted))
+            if how:
+                told.append(replace(process, how=how))
+        return told
+
+    def holders(self, nodes: Iterable[DeviceNode]) -> Holders:
         """As the port wants it."""
-        return Holders(processes=tuple(sorted(self.processes)), unknown="; ".join(self.doubts))
+        return Holders(processes=tuple(sorted(self.of(nodes))), unknown="; ".join(self.doubts))
 
 
 def scan(pids: Callable[[], Iterable[int]], nodes: Iterable[DeviceNode], findings: Findings) -> Findings:
@@ -67,7 +80,7 @@ def _look_into(pid: int, wanted: Wanted, mappings: Mappings, findings: Findings)
     found = read_stat(pid)
     if found is None or found.ended:
         return
-    ways: set[str] = set()
+    ways: Ways = set()
     try:
         threads = [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - 4 times as fast
         for thread in threads:
@@ -80,18 +93,17 @@ def _look_into(pid: int, wanted: Wanted, mappings: Mappings, findings: Findings)
         if error.errno not in _GONE:
             findings.doubts.append(f"process {pid} cannot be looked into: {error.strerror}")
     if ways:
-        how = ", ".join(sorted(ways))
-        findings.processes.append(Process(pid=pid, start_time=found.start_time, command=found.command, how=how))
+        findings.processes.append((Process(pid=pid, start_time=found.start_time, command=found.command), ways))
 
 
-def _opened(thread: int, wanted: Wanted, findings: Findings) -> set[str]:
-    ways: set[str] = set()
+def _opened(thread: int, wanted: Wanted, findings: Findings) -> Ways:
+    ways: Ways = set()
     with _directory(f"/proc/{thread}/fd") as directory:
         for name in os.listdir(directory):  # noqa: PTH208 - a descriptor, no path
             try:
                 mode, major, minor, *_ = kind_and_device(directory, name, follow=True)
                 if stat.S_ISCHR(mode) and (major, minor) in wanted:
-                    ways.add(f"open {wanted[major, minor]}")
+                    ways.add(("open", (major, minor)))
                 elif stat.S_ISSOCK(mode):
                     _look_for_parked(thread, name, findings)
                 elif stat.S_IFMT(mode) == 0 and "[io_uring]" in os.readlink(name, dir_fd=directory):

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from lxgpu.drivers.lxd_errors import NOT_FOUND, STALE, is_busy, outcome_unknown, refusal
 from lxgpu.drivers.lxd_http import LxdSession
+from lxgpu.drivers.lxd_inits import Inits
 from lxgpu.drivers.lxd_read import table
 from lxgpu.drivers.lxd_wire import Answer, Deadline
 from lxgpu.errors import LxgpuError
@@ -28,6 +29,8 @@ class LxdBase:
         self._session = LxdSession(socket, project=project)
         self._timeout_s = timeout_s
         self._project = project
+        self._inits = Inits()
+        self._bodies: dict[str, Answer] = {}
 
     @property
     def requests(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from lxgpu.drivers.lxd_base import LxdBase
 from lxgpu.drivers.lxd_errors import STALE, is_already, outcome_unknown, refusal
@@ -34,8 +35,23 @@ class LxdInstances(LxdBase):
 
     def instance(self, name: str, *, with_state: bool = True) -> Sighting | None:
         """One instance with its ETag, and its state unless that is not wanted, in one request."""
+        asked = self._inits.now()
         found = self._find(f"instances/{name}", f"look at {name}", recursion=int(with_state))
-        return sighting(table(found.metadata), found.etag) if found else None
+        if found is None:
+            return None
+        seen = sighting(table(found.metadata), found.etag)
+        self._bodies[name] = found
+        if with_state:
+            self._inits.keep(seen.uuid, seen.init_pid, asked=asked)
+        return seen
+
+    def glimpse(self, name: str) -> Sighting | None:
+        """One instance with its ETag and its init. LXD is asked for the state only when the init is not known."""
+        seen = self.instance(name, with_state=False)
+        if seen is None or seen.power is Power.STOPPED:
+            return seen
+        init = self._inits.living(seen.uuid)
+        return self.instance(name) if init is None else replace(seen, init_pid=init)
 
     def create(self, name: str, *, source: str, change: Change, profiles: Sequence[str]) -> None:
         """Makes it in one POST (a copy brings no snapshots along), so it never exists without its marks.
@@ -68,6 +84,9 @@ class LxdInstances(LxdBase):
     def update(self, name: str, change: Change, *, etag: str | None) -> None:
         """GET, then one PUT under the ETag that was read (which must be `etag`, where one is given).
 
+        What was read last of the instance serves as the GET, when it bears that `etag`: LXD itself refuses the PUT
+        if anything has changed since.
+
         LXD 5.0.2 may answer with an error and have applied it (a full disk) or say nothing of half-made
         device nodes, so read back after any error, and look at the nodes after success too. The ETag covers
         all but the description. Without `etag` somebody else's write in between is kept: it is read again.
@@ -76,7 +95,9 @@ class LxdInstances(LxdBase):
         deadline = self._deadline()
 
         def once() -> Answer:
-            found = self._get(f"instances/{name}", what, deadline=deadline)
+            found = self._bodies.pop(name, None)
+            if found is None or etag is None or found.etag != etag:
+                found = self._get(f"instances/{name}", what, deadline=deadline)
             if etag is not None and found.etag != etag:
                 raise refusal(what, status=STALE, text=f"its ETag is {found.etag} now, and was {etag}")
             return self._put(name, changed(table(found.metadata), change), found.etag, what, deadline)

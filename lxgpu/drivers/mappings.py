@@ -11,44 +11,46 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Container
 from pathlib import Path
 
 from lxgpu.drivers.syscalls import kind_and_device
 
 _GONE = {errno.ENOENT, errno.ESRCH}
 _POOL = "/storage-pools/"
+# The span of memory, the file system with the inode (0: no file), and the path.
+_FILE = re.compile(rb"^(\S+) \S+ \S+ (\S+ [1-9]\d*) *(.*)$", re.MULTILINE)
+
+Mapped = set[tuple[str, tuple[int, int]]]
+"""("mapped", device number) of each."""
 
 
 class Mappings:
-    """One scan's knowledge of mapped files; `wanted` are paths by device number.
+    """One scan's knowledge of mapped files; `wanted` are device numbers.
 
     Two files never share file system and inode, but on btrfs: there that pair counts for each subvolume
     anew, which shows by another file system in stat(2). There a file is known by its path as well, if no
     device node can lie beside it: nodes are made by the host's root on the host's own file systems.
     """
 
-    def __init__(self, wanted: Mapping[tuple[int, int], str]) -> None:
+    def __init__(self, wanted: Container[tuple[int, int]]) -> None:
         self._wanted = wanted
         self._harmless: set[bytes] = set()
         self._hosts = _systems_of_the_host()
 
-    def of(self, thread: int) -> set[str]:
-        """How a process (by one of its living threads) maps wanted devices, in words."""
-        ways: set[str] = set()
+    def of(self, thread: int) -> Mapped:
+        """Which wanted devices a process (by one of its living threads) maps, as ("mapped", number)."""
+        found: Mapped = set()
         directory = os.open(f"/proc/{thread}/map_files", os.O_RDONLY | os.O_DIRECTORY)
         try:
-            for line in _lines(thread):
-                span, _, _, system, inode, *path = line.split(None, 5)
-                key = system + b" " + inode
-                named = key + b" " + b"".join(path)
-                if inode != b"0" and key not in self._harmless and named not in self._harmless:
-                    ways |= self._look(directory, span, system, key, named)
+            for span, key, path in _FILE.findall(_maps(thread)):
+                if key not in self._harmless and key + b" " + path not in self._harmless:
+                    found |= self._look(directory, span, key, path)
         finally:
             os.close(directory)
-        return ways
+        return found
 
-    def _look(self, directory: int, span: bytes, system: bytes, key: bytes, named: bytes) -> set[str]:
+    def _look(self, directory: int, span: bytes, key: bytes, path: bytes) -> Mapped:
         try:
             mode, major, minor, *home = kind_and_device(directory, _as_in_map_files(span), follow=True)
         except OSError as error:
@@ -56,11 +58,12 @@ class Mappings:
                 return set()
             raise
         if stat.S_ISCHR(mode) and (major, minor) in self._wanted:
-            return {f"mapped {self._wanted[major, minor]}"}
+            return {("mapped", (major, minor))}
+        system = key.partition(b" ")[0]
         if system == b"%02x:%02x" % tuple(home):
             self._harmless.add(key)
         elif system not in self._hosts:
-            self._harmless.add(named)
+            self._harmless.add(key + b" " + path)
         return set()
 
 
@@ -75,9 +78,12 @@ def _systems_of_the_host() -> frozenset[bytes]:
     return frozenset(found)
 
 
-def _lines(thread: int) -> list[bytes]:
-    with open(f"/proc/{thread}/maps", "rb") as file:  # noqa: PTH123 - thousands of them
-        return file.readlines()
+def _maps(thread: int) -> bytes:
+    with open(f"/proc/{thread}/maps", "rb", buffering=0) as file:  # noqa: PTH123 - thousands of them
+        parts = []
+        while part := file.read(1 << 16):
+            parts.append(part)
+        return b"".join(parts)
 
 
 def _as_in_map_files(span: bytes) -> str:

@@ -6,13 +6,15 @@ It needs root. What looks into a container has a deadline (see `deadline`), so n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from lxgpu.drivers.attribution import Owner, owner_of
+from lxgpu.drivers.cardstamp import card_stamp
 from lxgpu.drivers.cgroups import Cgroups
 from lxgpu.drivers.deadline import Patience, TooLateError
 from lxgpu.drivers.device_rule import set_rule
@@ -27,7 +29,7 @@ from lxgpu.drivers.sessions import open_sessions
 from lxgpu.drivers.stillness import held_still
 from lxgpu.drivers.terminals import tell_terminals
 from lxgpu.errors import LxgpuError
-from lxgpu.model.gpu import DeviceNode, GpuProcess, Reading, Readings
+from lxgpu.model.gpu import DeviceNode, Gpu, GpuProcess, Reading, Readings
 from lxgpu.model.instance import Limits
 from lxgpu.ports import Holders, Process
 
@@ -61,6 +63,10 @@ class LocalProbe:
         """Changes at every boot of the host."""
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
+    def card_stamp(self) -> str:
+        """Another text whenever the kernel has gained or lost a card or a driver of cards; see `cardstamp`."""
+        return f"{self.boot_id()} {card_stamp()}"
+
     def listening_ports(self) -> frozenset[int]:
         """TCP ports on which anything of the host listens."""
         return listening_ports()
@@ -92,26 +98,38 @@ class LocalProbe:
         set_rule(self._cgroups, init, denied=denied, allowed=allowed, mode=self._device_rule)
 
     def holders(
-        self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str, readings: Readings | None = None
-    ) -> Holders:
-        """Processes with the card open or mapped, or on NVML's list; see `ports.HostProbe`."""
-        wanted = list(nodes)
-        findings = self._scan(init, wanted)
-        if init is not None and findings.holders().free:
-            with held_still(self._cgroups, init):
-                findings = self._scan(init, wanted)
-        if init is None:
+        self,
+        inits: Collection[int] | None,
+        cards: Iterable[Gpu],
+        *,
+        but: Collection[int] = (),
+        still: bool = True,
+        at_once: bool = False,
+        readings: Readings | None = None,
+    ) -> Mapping[str, Holders]:
+        """Processes with the cards open or mapped, or on NVML's list; see `ports.HostProbe`."""
+        wanted = list(cards)
+        nodes = [node for card in wanted for node in card.nodes]
+        pids = partial(self._outside, but) if inits is None else partial(self._inside, inits)
+        findings = Findings() if still and inits and at_once else self._scan(inits, pids, nodes)
+        if still and inits and findings.holders(nodes).free:
+            with held_still(self._cgroups, *inits):
+                findings = self._scan(inits, pids, nodes)
+        if inits is None:
             # The rule keeps them from ever opening it, so what one of them hides is no reason to doubt: else
             # a single user with a descriptor in flight could keep every card of the host from everybody.
             findings.doubts.clear()
-        self._add_computing(init, uuid, findings, readings or self.readings())
-        return findings.holders()
+        sample = readings or self.readings()
+        return {card.uuid: self._judged(inits, pids, card, findings, sample) for card in wanted}
 
-    def _scan(self, init: int | None, nodes: list[DeviceNode]) -> Findings:
+    def _scan(
+        self, inits: Collection[int] | None, pids: Callable[[], frozenset[int]], nodes: list[DeviceNode]
+    ) -> Findings:
         findings = Findings()
-        work = partial(scan, lambda: self._pids(init), nodes, findings)
+        work = partial(scan, pids, nodes, findings)
+        key = ("holders", None if inits is None else tuple(sorted(inits)))
         try:
-            return self._patience.run(("holders", init), work, timeout_s=self._look_s)
+            return self._patience.run(key, work, timeout_s=self._look_s)
         except TooLateError:
             findings.doubts.append(f"process {findings.at} did not let itself be looked into within {self._look_s:g} s")
             return findings
@@ -141,24 +159,41 @@ class LocalProbe:
         except OSError as error:
             raise _cannot_look(init, error.strerror or str(error)) from error
 
-    def _pids(self, init: int | None) -> frozenset[int]:
-        """The processes of one instance, or of all of them."""
-        return self._cgroups.contained() if init is None else self._cgroups.members(init)
+    def _inside(self, inits: Collection[int]) -> frozenset[int]:
+        """The processes of the instances."""
+        return frozenset(pid for init in inits for pid in self._cgroups.members(init))
 
-    def _add_computing(self, init: int | None, uuid: str, findings: Findings, readings: Readings) -> None:
-        """Add NVML's processes on the card, or say why its list is not to be had."""
-        card = readings.of(uuid)
-        if card is None or card.processes is None:
-            findings.doubts.append(_no_list(uuid, readings.error, card))
-            return
-        mine, space = self._pids(init), None if init is None else pid_namespace(init)
-        told = {process.pid for process in findings.processes}
-        for item in card.processes:
-            counts = item.pid in mine or (item.kind == "compute" if init is None else _entered(item.pid, space))
-            seen = read_stat(item.pid) if counts and item.pid not in told else None
-            if seen is not None:
-                how = f"on NVML's {item.kind} list"
-                findings.processes.append(Process(item.pid, seen.start_time, command=seen.command, how=how))
+    def _outside(self, but: Collection[int]) -> frozenset[int]:
+        """The processes of all instances but some; one of those that has just ended takes nobody away."""
+        every = self._cgroups.contained()
+        for init in but:
+            with suppress(LxgpuError):
+                every -= self._cgroups.members(init)
+        return every
+
+    def _judged(
+        self,
+        inits: Collection[int] | None,
+        pids: Callable[[], frozenset[int]],
+        card: Gpu,
+        findings: Findings,
+        readings: Readings,
+    ) -> Holders:
+        """What the scan says of one card, with NVML's processes on it, or why its list is not to be had."""
+        processes, doubts = findings.of(card.nodes), list(findings.doubts)
+        reading = readings.of(card.uuid)
+        if reading is None or reading.processes is None:
+            doubts.append(_no_list(card.uuid, readings.error, reading))
+        else:
+            told = {process.pid for process in processes}
+            mine = pids() if reading.processes else frozenset()
+            for item in reading.processes:
+                counts = item.pid in mine or (item.kind == "compute" if inits is None else _entered(item.pid, inits))
+                seen = read_stat(item.pid) if counts and item.pid not in told else None
+                if seen is not None:
+                    how = f"on NVML's {item.kind} list"
+                    processes.append(Process(item.pid, seen.start_time, command=seen.command, how=how))
+        return Holders(processes=tuple(sorted(processes)), unknown="; ".join(doubts))
 
     def _reading(self, card: RawCard, now: datetime) -> Reading:
         return Reading(
@@ -172,6 +207,7 @@ class LocalProbe:
             power_w=card.power_w,
             processes=None if card.processes is None else tuple(self._process(*one) for one in card.processes),
             fault=card.fault,
+            pci=card.pci,
         )
 
     def _process(self, pid: int, memory_bytes: int | None, kind: str) -> GpuProcess:
@@ -182,9 +218,10 @@ class LocalProbe:
         return GpuProcess(pid=pid, memory_bytes=memory_bytes, kind=kind, instance=owner.instance, user=owner.user)
 
 
-def _entered(pid: int, space: str | None) -> bool:
-    """Whether a process runs in a container's pid namespace, whatever its cgroup; the host's own is nobody's."""
-    return space is not None and space != pid_namespace(os.getpid()) and pid_namespace(pid) == space
+def _entered(pid: int, inits: Collection[int]) -> bool:
+    """Whether a process runs in one of the containers' pid namespaces, whatever its cgroup; the host's is nobody's."""
+    own, theirs = pid_namespace(os.getpid()), pid_namespace(pid)
+    return theirs is not None and theirs != own and any(theirs == pid_namespace(init) for init in inits)
 
 
 def _no_list(uuid: str, error: str | None, card: Reading | None) -> str:

@@ -1,4 +1,4 @@
-"""Holding a container still for the moment of a look.
+"""Holding containers still for the moment of a look.
 
 A descriptor that processes hand round escapes a look that goes from one to the next (seen: 11 % of the
 looks at two processes, 42 % at thirty). Version 2's freezer stops all of them at once; it works on a
@@ -19,35 +19,43 @@ from lxgpu.drivers.cgroups import UNIFIED, Cgroups
 _REST_S = 0.1
 _POLL_S = 0.001
 # Whoever holds it still may be killed meanwhile: then this one's input ends, and it thaws.
-_GUARD = 'read -r _; echo 0 >"$1"'
+_GUARD = 'read -r _; for place; do echo 0 >"$place"; done'
 
 
 @contextmanager
-def held_still(cgroups: Cgroups, init: int) -> Iterator[None]:
-    """Nothing in the container of `init` runs inside this block.
+def held_still(cgroups: Cgroups, *inits: int) -> Iterator[None]:
+    """Nothing in the containers of `inits` runs inside this block, all of them at once.
 
     A process that waits inside the kernel may not count as frozen, but gets no further than its way out.
     A host without any cgroup2 mount has no such freezer; there the look is an ordinary one.
     """
-    top = cgroups.top(init, UNIFIED)
-    freeze = None if top is None else top / "cgroup.freeze"
-    if freeze is None or not freeze.exists() or freeze.read_text().strip() == "1":
+    tops = (cgroups.top(init, UNIFIED) for init in inits)
+    switches = [top / "cgroup.freeze" for top in tops if top is not None]
+    moving = [switch for switch in switches if switch.exists() and switch.read_text().strip() != "1"]
+    if not moving:
         yield
         return
-    argv = ["sh", "-c", _GUARD, "lxgpu-thaw", str(freeze)]
+    argv = ["sh", "-c", _GUARD, "lxgpu-thaw", *map(str, moving)]
     guard = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        with suppress(FileNotFoundError):  # it has just ended
-            freeze.write_text("1")
-            _wait_for_rest(freeze.with_name("cgroup.events"))
+        for switch in moving:
+            _write(switch, "1")
+        ends = time.monotonic() + _REST_S
+        for switch in moving:
+            _wait_for_rest(switch.with_name("cgroup.events"), ends)
         yield
     finally:
-        with suppress(FileNotFoundError):
-            freeze.write_text("0")
+        for switch in moving:
+            _write(switch, "0")
         guard.communicate()
 
 
-def _wait_for_rest(events: Path) -> None:
-    ends = time.monotonic() + _REST_S
-    while "frozen 1" not in events.read_text() and time.monotonic() < ends:
-        time.sleep(_POLL_S)
+def _write(switch: Path, word: str) -> None:
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+        switch.write_text(word)
+
+
+def _wait_for_rest(events: Path, ends: float) -> None:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while "frozen 1" not in events.read_text() and time.monotonic() < ends:
+            time.sleep(_POLL_S)

@@ -71,6 +71,7 @@ class Reading:
     """One NVML sample of one card. None everywhere means "not known", never zero.
 
     `fault` names what NVML answered when the card itself could not be read (`lost`, `unknown`, `timeout`).
+    `pci` is its address, empty when NVML did not say.
     """
 
     uuid: str
@@ -83,6 +84,7 @@ class Reading:
     power_w: float | None = None
     processes: tuple[GpuProcess, ...] | None = None
     fault: str | None = None
+    pci: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from lxgpu.model.gpu import DeviceNode, Readings
+from lxgpu.model.gpu import DeviceNode, Gpu, Readings
 from lxgpu.model.instance import Limits
 
 
@@ -39,6 +39,9 @@ class HostProbe(Protocol):
     def boot_id(self) -> str:
         """Changes at every boot of the host."""
 
+    def card_stamp(self) -> str:
+        """Another text whenever the kernel has gained or lost a card or loaded a driver of cards, and at every boot."""
+
     def listening_ports(self) -> frozenset[int]:
         """TCP ports on which anything of the host listens."""
 
@@ -61,13 +64,23 @@ class HostProbe(Protocol):
         """Set the device rule of a running instance: `denied` cannot be opened, `allowed` can. Both whole lists."""
 
     def holders(
-        self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str, readings: Readings | None = None
-    ) -> Holders:
-        """Processes with the card open or mapped, or on NVML's list; `readings` is a sample taken just now.
+        self,
+        inits: Collection[int] | None,
+        cards: Iterable[Gpu],
+        *,
+        but: Collection[int] = (),
+        still: bool = True,
+        at_once: bool = False,
+        readings: Readings | None = None,
+    ) -> Mapping[str, Holders]:
+        """Who has each of the cards open or mapped, or is on NVML's list, by UUID; one look for all of them.
 
-        With `init`, those of that instance, and `unknown` when one of its processes hides something. With None,
-        those of every container and every compute process of the host (a display server's or a monitor's open
-        node does not count); what a container hides that never had the card is no doubt.
+        With `inits`, the processes of those instances, and `unknown` when one of them hides something. With `still`,
+        all the instances stand still together for the look that finds nobody: else what they hand round escapes it.
+        They are looked at in motion first, to hold nobody up in vain, but not with `at_once`: a look just found nobody.
+        With None, those of every container (those of the inits `but` left out) and every compute process of the host;
+        a display server's or a monitor's open node does not count, and what a container hides that never had the card
+        is no doubt. `readings` is a sample taken just now.
         """
 
     def signal(self, process: Process, number: int) -> bool:

@@ -59,7 +59,8 @@ def settle_in(work: Work) -> None:
 
 def confirm(work: Work) -> None:
     """It is lxgpu's, its cards are held; one that did not run does not run after it."""
-    slots.activate(work.site, work.name)
+    with work.site.write() as tx:
+        slots.activate(tx, work.name)
     if not work.flag("was_running"):
         ending.stop(work)
     with work.site.write() as tx:

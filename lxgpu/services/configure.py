@@ -38,14 +38,27 @@ def picture(site: Site, name: str, *, gpus: tuple[Gpu, ...]) -> Picture:
     )
 
 
-def configure(site: Site, wanted: Picture, *, operation: str, attached: Iterable[Slot] | None = None) -> Sighting:
+def configure(
+    site: Site,
+    wanted: Picture,
+    *,
+    operation: str,
+    attached: Iterable[Slot] | None = None,
+    first: Sighting | None = None,
+) -> Sighting:
     """Make LXD show what the inventory says; `attached` defaults to all cards the instance may use.
 
-    Gives a sighting, with its state, taken after it was true.
+    `first` is how the instance was seen a moment ago, with its ETag: the write is built on that, and LXD refuses it if
+    anything has changed since. Gives a sighting, with its init, taken after it was true.
     """
     name, slots = wanted.instance.name, wanted.usable if attached is None else frozenset(attached)
-    instances.put(site, name, lambda now: full(wanted, now, attached=slots, operation=operation))
-    return instances.sighting(site, name)
+    return instances.put(
+        site,
+        name,
+        lambda now: full(wanted, now, attached=slots, operation=operation),
+        read=instances.sighting,
+        first=first,
+    )
 
 
 def set_rule(site: Site, wanted: Picture, seen: Sighting) -> None:

@@ -6,15 +6,17 @@ memory at base. A witness who cannot answer makes the verdict "unknown", and unk
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import SlotRecord
 from lxgpu.model.gpu import Gpu, Readings, Slot
+from lxgpu.model.instance import Sighting
 from lxgpu.policy.reach import within_reach
-from lxgpu.ports import Process
+from lxgpu.ports import Holders, Process
 from lxgpu.services.site import Site
 
 BASE_MEMORY = 768 * 1024**2
@@ -38,24 +40,51 @@ class FenceVerdict:
     why: str = ""
 
 
-def judge(site: Site, gpu: Gpu, readings: Readings, *, suspects: Iterable[int]) -> FenceVerdict:
-    """Look at one card with NVML's sample of this moment.
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at cards for holders, when it began (a proof is as old as that), and what it says of each by UUID."""
 
-    `suspects` are the inits of the instances that may have it: those must not even hide anything.
+    at: datetime
+    verdicts: Mapping[str, FenceVerdict]
+
+
+def look(
+    site: Site,
+    gpus: Iterable[Gpu],
+    *,
+    suspects: Iterable[str] = (),
+    seen: Iterable[Sighting] = (),
+    at_once: bool = False,
+) -> Look:
+    """Judge cards with one NVML sample and one pass over everybody's processes.
+
+    `suspects` are the instances that had them last: those, and whom they can hand a descriptor to, must not even hide
+    anything. `seen` are sightings of some of them from a moment ago. `at_once`: a look just found nobody in them.
     """
-    looks = [site.probe.holders(None, gpu.nodes, uuid=gpu.uuid, readings=readings)]
-    for init in suspects:
+    cards, at, names = tuple(gpus), site.clock.now(), tuple(suspects)
+    circles = _circles(site, names, {one.name: one for one in seen}) if names else []
+    readings = site.probe.readings()
+    looks: list[Mapping[str, Holders]] = []
+    gone = ""
+    for circle in circles:
         try:
-            looks.append(site.probe.holders(init, gpu.nodes, uuid=gpu.uuid, readings=readings))
+            looks.append(site.probe.holders(circle, cards, at_once=at_once, readings=readings))
         except LxgpuError as error:
             if error.code != "unavailable":
                 raise
-            return FenceVerdict(FenceState.UNKNOWN, why=error.brief)  # it has just ended; whoever asks again knows
-    processes = tuple(sorted({item for look in looks for item in look.processes}))
+            gone = error.brief  # it has just ended; whoever asks again knows
+    everyone = [init for circle in circles for init in circle]
+    looks.append(site.probe.holders(None, cards, but=everyone, readings=readings))
+    return Look(at, {gpu.uuid: _verdict(gpu, [one[gpu.uuid] for one in looks], readings, gone) for gpu in cards})
+
+
+def _verdict(gpu: Gpu, looks: Iterable[Holders], readings: Readings, gone: str) -> FenceVerdict:
+    found = tuple(looks)
+    processes = tuple(sorted({item for one in found for item in one.processes}))
     if processes:
         names = ", ".join(f"{item.command or 'process'} ({item.pid})" for item in processes[:5])
         return FenceVerdict(FenceState.HELD, processes, f"held by {names}")
-    unknown = next((look.unknown for look in looks if look.unknown), "")
+    unknown = gone or next((one.unknown for one in found if one.unknown), "")
     if unknown:
         return FenceVerdict(FenceState.UNKNOWN, why=unknown)
     return _nvml(gpu, readings)
@@ -81,30 +110,32 @@ def _nvml(gpu: Gpu, readings: Readings) -> FenceVerdict:
     return FenceVerdict(FenceState.PROVEN)
 
 
-def prove(site: Site, gpus: Iterable[Gpu], *, suspects: Iterable[str] = ()) -> dict[str, FenceVerdict]:
-    """Judge several cards with one NVML sample and write down those that are proven free.
-
-    `suspects` are the instances that had them last; whom they can hand a descriptor to is looked at as well.
-    """
-    cards = tuple(gpus)
-    at = site.clock.now()  # a proof is as old as its look began: what is detached meanwhile makes it void
-    inits = _inits(site, tuple(suspects))
-    readings = site.probe.readings()
-    verdicts = {gpu.uuid: judge(site, gpu, readings, suspects=inits) for gpu in cards}
-    boot = site.probe.boot_id()
+def prove(site: Site, gpus: Iterable[Gpu], *, suspects: Iterable[str] = ()) -> Mapping[str, FenceVerdict]:
+    """Look at cards (see `look`) and write down those that are proven free."""
+    found = look(site, gpus, suspects=suspects)
     with site.write() as tx:
-        for gpu in cards:
-            if verdicts[gpu.uuid].state is FenceState.PROVEN:
-                slot = Slot(gpu.uuid)
-                known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
-                tx.put(replace(known, proven_at=at, boot_id=boot))
-    return verdicts
+        for proof in proofs(site, found):
+            known = tx.records.slot(proof.slot) or proof
+            tx.put(replace(known, proven_at=proof.proven_at, boot_id=proof.boot_id))
+    return found.verdicts
 
 
-def _inits(site: Site, names: tuple[str, ...]) -> list[int]:
-    """The inits of those of the instances, and of those within their reach, that run."""
-    if not names:
-        return []
-    reached = within_reach(names, site.engine.instances(with_state=False))
-    seen = [site.engine.instance(name) for name in sorted(reached)]
-    return [one.init_pid for one in seen if one is not None and one.init_pid is not None]
+def proofs(site: Site, found: Look) -> list[SlotRecord]:
+    """What a look has proven free, as bare rows; what was detached after it began is not proven by it."""
+    boot = site.probe.boot_id()
+    proven = sorted(uuid for uuid, verdict in found.verdicts.items() if verdict.state is FenceState.PROVEN)
+    return [SlotRecord(slot=Slot(uuid), host=site.host, proven_at=found.at, boot_id=boot) for uuid in proven]
+
+
+def _circles(site: Site, names: tuple[str, ...], known: Mapping[str, Sighting]) -> list[list[int]]:
+    """The inits of those of the instances, and of those within their reach, that run; who can meet stands together."""
+    sightings = site.engine.instances(with_state=False)
+    circles: list[list[int]] = []
+    met: set[str] = set()
+    for name in names:
+        if name not in met:
+            circle = within_reach([name], sightings)
+            met |= circle
+            seen = [known.get(one) or site.engine.glimpse(one) for one in sorted(circle)]
+            circles.append([one.init_pid for one in seen if one is not None and one.init_pid is not None])
+    return [circle for circle in circles if circle]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
@@ -155,7 +156,7 @@ def check_nodes(work: Work, wanted: Picture, seen: Sighting) -> None:
 
 def confirm(work: Work) -> None:
     """The cards are held from now on."""
-    slots.activate(work.site, work.name)
+    work.at_last(partial(slots.activate, instance=work.name))
 
 
 def take_back(work: Work) -> None:

@@ -21,7 +21,7 @@ Build = Callable[[Sighting], Change]
 
 
 def sighting(site: Site, name: str, *, with_state: bool = True) -> Sighting:
-    """One of our instances as LXD has it now; without its state it is much cheaper.
+    """One of our instances as LXD has it now; of its state only the init, or nothing where that is not wanted either.
 
     Errors: `missing` (the inventory knows it, LXD does not), `not_ours`, `superseded`.
     """
@@ -32,7 +32,7 @@ def sighting(site: Site, name: str, *, with_state: bool = True) -> Sighting:
 
 def present(site: Site, name: str, *, with_state: bool = True) -> Sighting:
     """An instance as LXD has it now, whoever made it; error `missing`."""
-    seen = site.engine.instance(name, with_state=with_state)
+    seen = site.engine.glimpse(name) if with_state else site.engine.instance(name, with_state=False)
     if seen is None:
         raise LxgpuError(
             "missing",
@@ -92,16 +92,23 @@ def plainly(site: Site, name: str) -> Sighting:
     return sighting(site, name, with_state=False)
 
 
-def put(site: Site, name: str, build: Build, *, read: Callable[[Site, str], Sighting] = plainly) -> Sighting:
+def put(
+    site: Site,
+    name: str,
+    build: Build,
+    *,
+    read: Callable[[Site, str], Sighting] = plainly,
+    first: Sighting | None = None,
+) -> Sighting:
     """Make a change true in one guarded write, whatever LXD answers; the change is built from what is there.
 
-    A stale ETag means reading and building again. After an error or a time-out nothing is believed: a barrier waits
-    for what may still land, then the instance is read and judged. Gives the sighting, without state, in which the
-    change is true.
+    `first` is what `read` gave a moment ago. A stale ETag means reading and building again. After an error or a
+    time-out nothing is believed: a barrier waits for what may still land, then the instance is read and judged. Gives
+    the sighting, as `read` gives it, in which the change is true.
     """
     doubts: list[LxgpuError] = []
     for turn in range(TRIES):
-        seen = read(site, name)
+        seen = first if first is not None and not turn else read(site, name)
         change = build(seen)
         if true_of(seen, change):
             return seen

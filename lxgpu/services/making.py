@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState, Power, Sighting
@@ -108,8 +109,8 @@ def verify(work: Work) -> None:
 
 def confirm(work: Work) -> None:
     """The container is ready and its cards are held."""
-    slots.activate(work.site, work.name)
     with work.site.write() as tx:
+        slots.activate(tx, work.name)
         row = tx.records.instance(work.name)
         if row is not None and row.state is InstanceState.CREATING:
             tx.put(replace(row, state=InstanceState.READY))
@@ -134,7 +135,8 @@ def remove_home(work: Work) -> None:
 
 def detached(work: Work) -> None:
     """Undo: the cards are off; nothing proves yet that nobody holds them."""
-    slots.detached(work.site, taking.taken(work))
+    site = work.site
+    work.at_last(partial(slots.detached, slots=taking.taken(work), host=site.host, at=site.clock.now()))
 
 
 def forget(work: Work) -> None:

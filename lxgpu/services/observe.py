@@ -11,19 +11,26 @@ from lxgpu.services.site import Site
 
 
 def look(site: Site, *, readings: bool = False) -> Observation:
-    """What the host shows now; NVML is asked only with `readings`."""
-    at = site.clock.now()
+    """What the host shows now; NVML is asked only with `readings`.
+
+    With them, LXD is not asked for the cards again while nothing has moved (see `cardmemory`).
+    """
+    at, stamp = site.clock.now(), site.probe.card_stamp()
     with ThreadPoolExecutor(max_workers=3) as pool:  # three that wait for others, side by side
-        gpus = pool.submit(site.engine.gpus)
+        gpus = None if readings and not site.cards.empty else pool.submit(site.engine.gpus)
         sightings = pool.submit(site.engine.instances, with_state=False)
-        sample = pool.submit(site.probe.readings) if readings else None
+        sample = site.probe.readings() if readings else None
+        known = site.cards.recall(stamp, sample) if sample and gpus is None else None
+        found = known or (gpus or pool.submit(site.engine.gpus)).result()
+        if sample and known is None:
+            site.cards.keep(stamp, sample, found)
         return Observation(
             host=site.host,
             boot_id=site.probe.boot_id(),
             at=at,
-            gpus=gpus.result(),
+            gpus=found,
             sightings=sightings.result(),
-            readings=sample.result() if sample else None,
+            readings=sample,
         )
 
 

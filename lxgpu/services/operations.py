@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ from lxgpu.model.operation import Operation, OperationState
 from lxgpu.services.instances import sighting
 
 if TYPE_CHECKING:
+    from lxgpu.ports import Tx
+    from lxgpu.services.fence import Look
     from lxgpu.services.site import Site
 
 POLL_S = 0.05
@@ -46,6 +48,28 @@ class Work:
     _gpus: tuple[Gpu, ...] | None = None
     left: Sighting | None = None
     """What the step before has just seen of the instance; a step that waits leaves nothing."""
+    calm: bool = False
+    """Whether a step before has just seen that nobody in the instance holds what is being taken."""
+    proof: Look | None = None
+    """The fence's look that the step before has just made."""
+    _last: list[Callable[[Tx], None]] = field(default_factory=list)
+
+    def at_last(self, write: Callable[[Tx], None]) -> None:
+        """Let a step's last word be written in the same transaction that enters the next step, or closes the operation.
+
+        It is on the disk before anything else is done.
+        """
+        self._last.append(write)
+
+    def forget_last(self) -> None:
+        """The step was cut short: its last word does not count."""
+        self._last = []
+
+    def write_last(self, tx: Tx) -> None:
+        """Write what the step in hand left to be written."""
+        waiting, self._last = self._last, []
+        for write in waiting:
+            write(tx)
 
     def glance(self) -> Sighting:
         """The instance with its state: as the step before left it a moment ago, once, else looked at now."""
@@ -205,6 +229,7 @@ def _forward(work: Work, recipe: Recipe) -> Operation:
     except (LxgpuError, KeyboardInterrupt) as error:
         if not recipe.undo:
             raise
+        work.forget_last()
         brief = error.brief if isinstance(error, LxgpuError) else "interrupted"
         work.site.say(f"undoing {recipe.kind}: {brief}")
         _enter(work, replace(work.operation, state=OperationState.UNDOING, position=0, step="", error=brief))
@@ -233,15 +258,14 @@ def _take(work: Work, steps: tuple[Step, ...]) -> bool:
 
 def _enter(work: Work, operation: Operation) -> None:
     with work.site.write() as tx:
+        work.write_last(tx)
         tx.put(operation)
     work.operation = operation
 
 
 def _close(work: Work, state: OperationState) -> None:
     closed = replace(work.operation, state=state, step="", due_at=None, closed_at=work.site.clock.now())
-    with work.site.write() as tx:
-        tx.put(closed)
-    work.operation = closed
+    _enter(work, closed)
 
 
 def _known(site: Site, identifier: str) -> Operation:

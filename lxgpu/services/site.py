@@ -23,6 +23,7 @@ from lxgpu.ports import (
     Texts,
     Tx,
 )
+from lxgpu.services.cardmemory import CardMemory
 from lxgpu.services.watch import Watch
 
 
@@ -34,6 +35,7 @@ class Site:
     on this host), `unix_groups` and `host_uid` are called when needed, since they cost time. `actor` is who gave the
     command. `say` tells people about progress. `notify` reaches people outside, `board` is what they see inside.
     `kernel_log` tells of faults of cards, `watch` is what this process remembers of its looks at them.
+    `cards` is what this process remembers of the host's cards.
     """
 
     host: str
@@ -57,6 +59,7 @@ class Site:
     actor: str
     say: Progress
     watch: Watch = field(default_factory=Watch)
+    cards: CardMemory = field(default_factory=CardMemory)
 
     def write(self, *, expected: int | None = None) -> AbstractContextManager[Tx]:
         """A write transaction of the inventory in the name of whoever gave the command."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState, SlotRecord
 from lxgpu.model.gpu import Gpu, Slot
@@ -43,39 +43,39 @@ def claim(
     return rows
 
 
-def activate(site: Site, instance: str) -> None:
+def activate(tx: Tx, instance: str) -> None:
     """The attaching assignments of an instance are confirmed."""
-    with site.write() as tx:
-        for row in tx.records.held_by(instance):
-            if row.state is AssignmentState.ATTACHING:
-                tx.put(replace(row, state=AssignmentState.ACTIVE))
-                tx.event("attached", instance, detail={"gpu": row.slot.gpu, "until": _iso(row)})
+    for row in tx.records.held_by(instance):
+        if row.state is AssignmentState.ATTACHING:
+            tx.put(replace(row, state=AssignmentState.ACTIVE))
+            tx.event("attached", instance, detail={"gpu": row.slot.gpu, "until": _iso(row)})
 
 
-def detached(site: Site, slots: Iterable[Slot]) -> None:
+def detached(tx: Tx, slots: Iterable[Slot], *, host: str, at: datetime) -> None:
     """The slots are off their holder: every earlier proof is void."""
-    now = site.clock.now()
-    with site.write() as tx:
-        for slot in slots:
-            known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
-            tx.put(replace(known, detached_at=now))
+    for slot in slots:
+        known = tx.records.slot(slot) or SlotRecord(slot=slot, host=host)
+        tx.put(replace(known, detached_at=at))
 
 
-def close(site: Site, instance: str, slots: Iterable[Slot], *, outcome: str, rule: str = "") -> None:
+def close(tx: Tx, instance: str, proofs: Collection[SlotRecord], *, at: datetime, outcome: str, rule: str = "") -> None:
     """End the releasing assignments of an instance whose cards are proven free.
 
     A quarantine ends with them, but for one by a fault of the card: an admin's hand alone ends that (`inservice`).
+    `proofs` are the slots with the time and boot of their proof; what else is known of a slot stays.
     """
-    wanted, now = set(slots), site.clock.now()
-    with site.write() as tx:
-        for record in tx.records.slots:
-            if record.slot in wanted and record.quarantine and not by_fault(record.quarantine):
-                tx.put(replace(record, quarantine="", quarantined_at=None))
-                tx.event("cleared", instance, rule="fence", detail={"gpu": record.slot.gpu, "was": record.quarantine})
-        for row in tx.records.held_by(instance):
-            if row.slot in wanted and row.state is AssignmentState.RELEASING:
-                tx.put(replace(row, state=AssignmentState.CLOSED, closed_at=now, outcome=outcome))
-                tx.event("released", instance, rule=rule, detail={"gpu": row.slot.gpu, "outcome": outcome})
+    wanted = {proof.slot for proof in proofs}
+    for proof in proofs:
+        known = tx.records.slot(proof.slot) or proof
+        now = replace(known, proven_at=proof.proven_at, boot_id=proof.boot_id)
+        if known.quarantine and not by_fault(known.quarantine):
+            tx.event("cleared", instance, rule="fence", detail={"gpu": proof.slot.gpu, "was": known.quarantine})
+            now = replace(now, quarantine="", quarantined_at=None)
+        tx.put(now)
+    for row in tx.records.held_by(instance):
+        if row.slot in wanted and row.state is AssignmentState.RELEASING:
+            tx.put(replace(row, state=AssignmentState.CLOSED, closed_at=at, outcome=outcome))
+            tx.event("released", instance, rule=rule, detail={"gpu": row.slot.gpu, "outcome": outcome})
 
 
 def quarantine(site: Site, instance: str, slot: Slot, why: str) -> None:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import signal
 from datetime import datetime, timedelta
+from functools import partial
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.assignment import AssignmentState, SlotRecord
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import InstanceState, Sighting
 from lxgpu.ports import Holders, Process
 from lxgpu.services import fence, slots
 from lxgpu.services.configure import configure, picture, set_rule
-from lxgpu.services.fence import FenceState
 from lxgpu.services.identity import mirror_promises
 from lxgpu.services.operations import Step, Wait, Work
 from lxgpu.services.wanted import Picture
@@ -41,8 +41,9 @@ def deny(work: Work) -> None:
 
 def terminate(work: Work) -> Wait | None:
     """TERM to everything that holds the cards, once; then time to end by itself."""
-    site, held = work.site, _holders(work)
+    site, held = work.site, _holders(work, still=False)
     if not held:
+        work.calm = True
         return None
     if not work.flag("termed"):
         for process in _processes(held):
@@ -58,13 +59,14 @@ def detach(work: Work) -> Wait | None:
     Done when, after the write, the rule stands in a container that lives on, or one that is down stays down.
     """
     site, mine = work.site, set(taken(work))
-    if there(work) is not None:
+    first = there(work)
+    if first is not None:
         wanted = picture(site, work.name, gpus=work.gpus())
-        seen = configure(site, wanted, operation=work.operation.id, attached=wanted.usable - mine)
+        seen = configure(site, wanted, operation=work.operation.id, attached=wanted.usable - mine, first=first)
         if not (_ruled(work, wanted, seen) and _lives(work, seen) if seen.init_pid else at_rest(work)):
             return _patience(work)
         work.left = seen
-    slots.detached(site, mine)
+    work.at_last(partial(slots.detached, slots=mine, host=site.host, at=site.clock.now()))
     return None
 
 
@@ -148,6 +150,11 @@ def _patience(work: Work) -> Wait:
 
 def kill(work: Work) -> Wait | None:
     """KILL whatever still holds the cards, again and again until nothing is left or the time is over."""
+    if work.calm:  # the fence's own look, which then serves the next step as well
+        proof = _look(work, at_once=True)
+        if not any(verdict.processes for verdict in proof.verdicts.values()):
+            work.proof = proof
+            return None
     site, held = work.site, _holders(work)
     if not held:
         return None
@@ -164,14 +171,12 @@ def prove(work: Work) -> Wait | None:
     rest = [slot for slot in mine if slot in open_]
     if not rest:
         return None
-    cards = slots.gpus_of(work.gpus(), rest)
-    verdicts = fence.prove(site, cards, suspects=[work.name])
-    free = [slot for slot in rest if slot.gpu in verdicts and verdicts[slot.gpu].state is FenceState.PROVEN]
-    stuck = any(record.quarantine and record.slot in free for record in site.inventory.read().slots)
-    slots.close(site, work.name, free, outcome=work.text("outcome") or "released", rule=work.text("rule"))
-    if stuck:
-        mirror_promises(site)
-    rest = [slot for slot in rest if slot not in free]
+    proof = work.proof or _look(work)
+    verdicts = proof.verdicts
+    free = [row for row in fence.proofs(site, proof) if row.slot in rest]
+    _close(work, free)
+    gone = {row.slot for row in free}
+    rest = [slot for slot in rest if slot not in gone]
     if not rest:
         return None
     until = work.deadline(work.seconds("fence_timeout_s"))
@@ -185,6 +190,24 @@ def prove(work: Work) -> Wait | None:
     return None
 
 
+def _look(work: Work, *, at_once: bool = False) -> fence.Look:
+    seen = [] if work.left is None else [work.left]
+    return fence.look(work.site, _cards(work), suspects=[work.name], seen=seen, at_once=at_once)
+
+
+def _close(work: Work, free: list[SlotRecord]) -> None:
+    """What is proven goes from its holder: the proof and the end of the assignment in one transaction."""
+    site, wanted = work.site, {row.slot for row in free}
+    stuck = any(record.quarantine and record.slot in wanted for record in site.inventory.read().slots)
+    outcome, rule = work.text("outcome") or "released", work.text("rule")
+    work.at_last(partial(slots.close, instance=work.name, proofs=free, at=site.clock.now(), outcome=outcome, rule=rule))
+    if stuck or len(wanted) < len(taken(work)):
+        with site.write() as tx:
+            work.write_last(tx)
+    if stuck:
+        mirror_promises(site)
+
+
 RELEASE_STEPS = (
     Step("deny", "nothing new can open the card", deny),
     Step("term", "asking its processes to end", terminate),
@@ -194,22 +217,18 @@ RELEASE_STEPS = (
 )
 
 
-def _holders(work: Work) -> dict[str, Holders]:
+def _holders(work: Work, *, still: bool = True) -> dict[str, Holders]:
     """Who in the container holds each card that is being taken; cards nobody holds are left out."""
-    seen = there(work)
+    work.left = seen = there(work)
     if seen is None or seen.init_pid is None:
         return {}
-    found, readings = {}, work.site.probe.readings()
-    for gpu in _cards(work):
-        try:
-            holders = work.site.probe.holders(seen.init_pid, gpu.nodes, uuid=gpu.uuid, readings=readings)
-        except LxgpuError as error:
-            if error.code != "unavailable":
-                raise
-            return {}  # it went down just now, and everything in it
-        if holders.processes:
-            found[gpu.uuid] = holders
-    return found
+    try:
+        found = work.site.probe.holders([seen.init_pid], _cards(work), still=still)
+    except LxgpuError as error:
+        if error.code != "unavailable":
+            raise
+        return {}  # it went down just now, and everything in it
+    return {uuid: holders for uuid, holders in found.items() if holders.processes}
 
 
 def _cards(work: Work) -> tuple[Gpu, ...]:

@@ -36,7 +36,7 @@ def world(request, library, monkeypatch):
 
 def held_by(world, init="mine"):
     """The holders of CARD, those of the container or (None) of the host."""
-    return world.probe.holders(world.init if init == "mine" else init, CARD.nodes, uuid=CARD.uuid)
+    return world.probe.holders([world.init] if init == "mine" else init, [CARD])[CARD.uuid]
 
 
 def pids(holders):
@@ -93,7 +93,7 @@ def test_a_holder_is_found_with_its_start_time(world):
     process = world.hold()
     assert pids(held_by(world)) == is_one(process)
     assert pids(held_by(world, None)) == is_one(process)
-    assert not world.probe.holders(world.init, OTHER.nodes, uuid=OTHER.uuid).processes
+    assert not world.probe.holders([world.init], [OTHER])[OTHER.uuid].processes
 
 
 def test_another_containers_holder_is_not_this_ones(world):
@@ -129,11 +129,11 @@ def test_without_nvml_nothing_is_proven(world):
     """No list of NVML, no proof: neither when the card is lost nor when NVML is out of order."""
     world.nvml(lost=CARD)
     assert held_by(world).unknown
-    assert not world.probe.holders(world.init, OTHER.nodes, uuid=OTHER.uuid).unknown
+    assert not world.probe.holders([world.init], [OTHER])[OTHER.uuid].unknown
     world.nvml(error=True)
     assert held_by(world).unknown
     world.nvml()
-    assert world.probe.holders(world.init, CARD.nodes, uuid="GPU-nobody").unknown
+    assert world.probe.holders([world.init], [replace(CARD, uuid="GPU-nobody")])["GPU-nobody"].unknown
 
 
 def test_term_may_be_ignored_kill_may_not(world):
@@ -253,7 +253,7 @@ def test_a_pipe_inside_holds_nobody_up(world):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda probe: probe.holders(NOBODY, CARD.nodes, uuid=CARD.uuid),
+        lambda probe: probe.holders([NOBODY], [CARD]),
         lambda probe: probe.nodes_inside(NOBODY, CARD.nodes),
         lambda probe: probe.openable(NOBODY, CARD.nodes),
         lambda probe: probe.set_rule(NOBODY, denied=CARD.nodes, allowed=()),

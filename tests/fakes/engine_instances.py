@@ -50,6 +50,11 @@ class FakeInstances(FakeCore):
             found = self.machines.get(("default", name))
             return self._sight(found, state=with_state) if found else None
 
+    def glimpse(self, name: str) -> Sighting | None:
+        """One of the default project, with no more of its state than its init."""
+        seen = self.instance(name)
+        return replace(seen, addresses=(), disk_used_bytes=None) if seen else None
+
     def _sight(self, found: FakeInstance, *, state: bool) -> Sighting:
         expanded = self._expanded(found)
         on = state and found.init_pid is not None

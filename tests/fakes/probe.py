@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -80,7 +80,8 @@ class FakeProbe:
     To be changed by a test: `faults` and `utilization` by UUID, `error` of NVML itself, `unlisted` cards without a
     process list, `hidden` doubts by init (None: of the host), `walled` inits whose /dev lets nobody look into it,
     `terminals` by init (True takes a message), `sessions` of SSH by init,
-    `listening`, `boot`, `own_memory` of a card by UUID. `signals` and `told` remember.
+    `listening`, `boot`, `stamp`, `own_memory` of a card by UUID. `signals`, `told` and `looks` (for holders: at whom,
+    and whether they stood still) remember.
     """
 
     def __init__(self, clock: FakeClock, gpus: Callable[[], Sequence[Gpu]], look: Look) -> None:
@@ -96,6 +97,8 @@ class FakeProbe:
         self.listening: set[int] = set()
         self.error: str | None = None
         self.boot = "boot-1"
+        self.stamp = 1
+        self.looks: list[tuple[tuple[int, ...] | None, bool]] = []
         self.signals: list[tuple[Process, int]] = []
         self.told: list[tuple[int, str]] = []
         self._clock = clock
@@ -139,6 +142,10 @@ class FakeProbe:
             return Readings(error=self.error)
         return Readings(items=tuple(self._reading(gpu) for gpu in self._gpus()), driver="550.54.15")
 
+    def card_stamp(self) -> str:
+        """Another one after each boot, and after `stamp` was set anew."""
+        return f"{self.boot} {self.stamp}"
+
     def nodes_inside(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
         """Which of the nodes exist inside, by device number."""
         inside = self._inside(init)
@@ -163,24 +170,37 @@ class FakeProbe:
         self._rules[init] = rule - {_number(node) for node in allowed}
 
     def holders(
-        self, init: int | None, nodes: Iterable[DeviceNode], *, uuid: str, readings: Readings | None = None
-    ) -> Holders:
-        """Who has the card open, mapped, or is on NVML's list; the world is its own sample."""
-        del readings
-        if init is not None:
+        self,
+        inits: Collection[int] | None,
+        cards: Iterable[Gpu],
+        *,
+        but: Collection[int] = (),
+        still: bool = True,
+        at_once: bool = False,
+        readings: Readings | None = None,
+    ) -> Mapping[str, Holders]:
+        """Who has the cards open, mapped, or is on NVML's list; the world is its own sample, and hides nothing else."""
+        del readings, at_once
+        self.looks.append((inits if inits is None else tuple(inits), still))
+        for init in inits or ():
             self._inside(init)
-        numbers = {_number(node) for node in nodes}
+        return {card.uuid: self._holders(inits, card, but) for card in cards}
+
+    def _holders(self, inits: Collection[int] | None, card: Gpu, but: Collection[int]) -> Holders:
+        numbers = {_number(node) for node in card.nodes}
+        holding = [one for one in self._running() if _touches(one, numbers)]
         found = [
             replace(one.process, how="open")
-            for one in self._running()
-            if (one.init is not None if init is None else one.init == init) and _touches(one, numbers)
+            for one in holding
+            if one.init is not None and (one.init not in but if inits is None else one.init in inits)
         ]
         found += [
             replace(one.process, how="on NVML's compute list")
-            for one in self._running()
-            if init is None and one.init is None and one.kind == "compute" and _touches(one, numbers)
+            for one in holding
+            if inits is None and one.init is None and one.kind == "compute"
         ]
-        doubts = [self.hidden.get(init, ""), self._no_list(uuid)]
+        hidden = [self.hidden.get(init, "") for init in (inits if inits is not None else [None])]
+        doubts = [*hidden, self._no_list(card.uuid)]
         return Holders(processes=tuple(sorted(found)), unknown="; ".join(filter(None, doubts)))
 
     def signal(self, process: Process, number: int) -> bool:
@@ -260,7 +280,7 @@ class FakeProbe:
     def _reading(self, gpu: Gpu) -> Reading:
         now, fault = self._clock.now(), self.faults.get(gpu.uuid)
         if fault is not None:
-            return Reading(uuid=gpu.uuid, sampled_at=now, index=gpu.index, fault=fault)
+            return Reading(uuid=gpu.uuid, sampled_at=now, index=gpu.index, fault=fault, pci=gpu.pci)
         numbers = {_number(node) for node in gpu.nodes}
         mine = [one for one in self._running() if one.kind is not None and _touches(one, numbers)]
         listed = tuple(self._listed(one) for one in mine)
@@ -272,6 +292,7 @@ class FakeProbe:
             memory_used_bytes=self.own_memory.get(gpu.uuid, 0) + sum(one.memory_bytes or 0 for one in mine),
             memory_total_bytes=gpu.memory_bytes,
             processes=None if gpu.uuid in self.unlisted else listed,
+            pci=gpu.pci,
         )
 
     def _listed(self, one: FakeProcess) -> GpuProcess:

@@ -17,7 +17,7 @@ from lxgpu.drivers.login import ParamikoLogin
 from lxgpu.drivers.probe import LocalProbe
 from lxgpu.drivers.processes import read_stat
 from lxgpu.lab.jobs import JobSpec, start_job
-from lxgpu.model.gpu import DeviceNode
+from lxgpu.model.gpu import DeviceNode, Gpu
 from lxgpu.model.instance import Limits
 
 pytestmark = pytest.mark.lab
@@ -84,6 +84,12 @@ def render(container):
     return next(node for node in container.nodes if node.path.startswith("dri/render"))
 
 
+def held_by(probe, container, *, host=False):
+    """Who holds its card, in the container or on the host."""
+    gpu = Gpu(uuid=container.card.uuid, pci="", model="", host="", nodes=container.nodes)
+    return probe.holders(None if host else [container.init], [gpu])[gpu.uuid]
+
+
 def pids(holders):
     """Their numbers."""
     return {one.pid for one in holders.processes}
@@ -139,8 +145,8 @@ def test_a_job_is_attributed_by_name_and_account(container, probe):
     (process,) = reading.processes
     assert (process.pid, process.instance, process.user) == (job.pid, container.name, "alice")
     assert (process.memory_bytes, reading.utilization_percent) == (2**30, 70)
-    assert pids(probe.holders(container.init, container.nodes, uuid=container.card.uuid)) == {job.pid}
-    assert pids(probe.holders(None, container.nodes, uuid=container.card.uuid)) == {job.pid}
+    assert pids(held_by(probe, container)) == {job.pid}
+    assert pids(held_by(probe, container, host=True)) == {job.pid}
 
 
 def test_a_mapping_and_a_parked_descriptor(mappable_lab, launch, monkeypatch):
@@ -149,13 +155,13 @@ def test_a_mapping_and_a_parked_descriptor(mappable_lab, launch, monkeypatch):
     probe, last = LocalProbe(), len(mappable_lab.gpus) - 1
     container = Container(mappable_lab, launch(mappable_lab, last), mappable_lab.gpus[last])
     mapped = container.job(hold="map")
-    found = probe.holders(container.init, container.nodes, uuid=container.card.uuid)
+    found = held_by(probe, container)
     assert pids(found) == {mapped.pid}
     assert "mapped" in found.processes[0].how
     assert probe.signal(found.processes[0], signal.SIGKILL)
-    assert wait_for(lambda: probe.holders(container.init, container.nodes, uuid=container.card.uuid).free)
+    assert wait_for(lambda: held_by(probe, container).free)
     container.job(hold="fd-passed")
-    assert "in flight" in probe.holders(container.init, container.nodes, uuid=container.card.uuid).unknown
+    assert "in flight" in held_by(probe, container).unknown
 
 
 def test_a_removed_card_is_still_held_until_killed(container, probe):
@@ -163,20 +169,20 @@ def test_a_removed_card_is_still_held_until_killed(container, probe):
     job = container.job(ignore_term=True, respawn=True)
     probe.set_rule(container.init, denied=container.nodes, allowed=())
     container.lose_card()
-    (held,) = probe.holders(container.init, container.nodes, uuid=container.card.uuid).processes
+    (held,) = held_by(probe, container).processes
     assert held.pid == job.pid
     assert probe.signal(held, signal.SIGTERM)
     time.sleep(0.1)
-    assert pids(probe.holders(container.init, container.nodes, uuid=container.card.uuid)) == {job.pid}
+    assert pids(held_by(probe, container)) == {job.pid}
     assert probe.signal(held, signal.SIGKILL)
-    assert wait_for(lambda: probe.holders(None, container.nodes, uuid=container.card.uuid).free)
+    assert wait_for(lambda: held_by(probe, container, host=True).free)
 
 
 def test_a_paused_container_loses_its_holder(container, probe):
     """`lxc pause` saves no process: KILL lands, and LXD's own idea of the container stays."""
     job = container.job()
     container.lxc("pause", container.name)
-    (held,) = probe.holders(container.init, container.nodes, uuid=container.card.uuid).processes
+    (held,) = held_by(probe, container).processes
     assert probe.signal(held, signal.SIGKILL)
     assert wait_for(lambda: (found := read_stat(job.pid)) is None or found.ended)
     assert container.lxc("list", container.name, "--format=csv", "--columns=s").strip() == "FROZEN"
@@ -190,7 +196,7 @@ def test_root_inside_freezes_its_own_process_in_vain(container, probe):
     mine = "/sys/fs/cgroup/freezer/mine"
     container.sh(f"mkdir {mine}; echo {inner} > {mine}/cgroup.procs; echo FROZEN > {mine}/freezer.state")
     assert wait_for(lambda: read_stat(job.pid).state == "D")
-    (held,) = probe.holders(container.init, container.nodes, uuid=container.card.uuid).processes
+    (held,) = held_by(probe, container).processes
     assert probe.signal(held, signal.SIGKILL)
     assert wait_for(lambda: (found := read_stat(job.pid)) is None or found.ended)
 
@@ -211,10 +217,10 @@ def test_a_full_process_table_stops_nothing(container, probe):
     container.sh("for i in $(seq 20); do setsid sleep 300 </dev/null >/dev/null 2>&1 & done", check=False)
     probe.set_rule(container.init, denied=container.nodes, allowed=())
     assert probe.openable(container.init, container.nodes) == set()
-    (held,) = probe.holders(container.init, container.nodes, uuid=container.card.uuid).processes
+    (held,) = held_by(probe, container).processes
     assert held.pid == job.pid
     assert probe.signal(held, signal.SIGKILL)
-    assert wait_for(lambda: probe.holders(None, container.nodes, uuid=container.card.uuid).free)
+    assert wait_for(lambda: held_by(probe, container, host=True).free)
 
 
 def test_login_and_terminal_over_real_ssh(container, lab, probe):

@@ -15,7 +15,7 @@ NOBODY = 2**22 - 1
 
 def look(inside, cgroups, node):
     """The holders of a node among the instance's processes."""
-    return scan(lambda: cgroups.members(inside.init), [node], Findings()).holders()
+    return scan(lambda: cgroups.members(inside.init), [node], Findings()).holders([node])
 
 
 @pytest.mark.parametrize(
@@ -66,17 +66,17 @@ def test_processes_in_cgroups_made_inside_are_found(inside, cgroups, card):
 
 def test_a_process_that_vanishes_is_passed_over(card):
     """Between the list and the look a process may end; that is no error and no doubt."""
-    assert scan(lambda: [NOBODY], [card], Findings()).holders().free
+    assert scan(lambda: [NOBODY], [card], Findings()).holders([card]).free
 
 
 def test_an_endless_stream_of_processes_is_a_doubt(card):
     """What starts faster than it can be looked at is unknown, and the scan ends."""
     fresh = count(NOBODY, -1)
-    assert "faster" in scan(lambda: [next(fresh)], [card], Findings()).holders().unknown
+    assert "faster" in scan(lambda: [next(fresh)], [card], Findings()).holders([card]).unknown
 
 
 def test_a_child_started_meanwhile_is_looked_at(inside, card):
     """The list is asked for again until nobody new is on it."""
     process = inside.start("open", card)
     lists = iter([[NOBODY], [NOBODY, process.pid], [NOBODY, process.pid]])
-    assert [one.pid for one in scan(lambda: next(lists), [card], Findings()).holders().processes] == [process.pid]
+    assert [one.pid for one in scan(lambda: next(lists), [card], Findings()).holders([card]).processes] == [process.pid]

@@ -42,7 +42,7 @@ def test_equal_inode_numbers_on_btrfs_are_two_files(subvolumes):
         harmless = inside.start("mapped", DeviceNode(f"{upwards}/a/x", 0, 0))
         holder = inside.start("mapped", DeviceNode(f"{upwards}/b/x", 0, 0))
         assert harmless.pid < holder.pid
-        found = scan(lambda: Cgroups().members(inside.init), [ZERO], Findings()).holders()
+        found = scan(lambda: Cgroups().members(inside.init), [ZERO], Findings()).holders([ZERO])
         assert [(one.pid, one.how) for one in found.processes] == [(holder.pid, "mapped zero")]
 
 
@@ -51,6 +51,6 @@ def test_many_processes_with_the_same_libraries(inside, card):
     before = [inside.start("nothing") for _ in range(5)]
     holder = inside.start("mapped", card)
     after = [inside.start("nothing") for _ in range(5)]
-    found = scan(lambda: Cgroups().members(inside.init), [card], Findings()).holders()
+    found = scan(lambda: Cgroups().members(inside.init), [card], Findings()).holders([card])
     assert [one.pid for one in found.processes] == [holder.pid]
     assert len({one.pid for one in [*before, *after]}) == 10

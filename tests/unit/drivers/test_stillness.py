@@ -39,7 +39,7 @@ def test_a_card_handed_round_is_never_free(inside, card, tmp_path, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", str(Library(tmp_path, [gpu]).directory))
     inside.start("ring", card)
     probe = LocalProbe()
-    looks = [probe.holders(inside.init, [card], uuid=gpu.uuid, readings=probe.readings()) for _ in range(40)]
+    looks = [probe.holders([inside.init], [gpu], readings=probe.readings())[gpu.uuid] for _ in range(40)]
     assert not [look for look in looks if look.free]
 
 
