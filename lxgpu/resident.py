@@ -86,7 +86,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
         daemon.reload()
         wake.poke()
 
-    stop.on_signals(reload=reload)
+    stop.on_signals(wake=wake.handle, reload=reload)
     stop.end_in_time(
         lambda: say("a step did not end in time; the journal has it, and the next start goes on from there")
     )

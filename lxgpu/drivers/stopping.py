@@ -20,6 +20,8 @@ PATIENCE_S = 6.0
 """So long the step in hand may go on waiting after the signal."""
 LONGEST_S = 9.0
 """Then the process ends, whatever it is at: ten seconds are promised."""
+_SLICE_S = 0.25
+"""A waiting step looks so often whether it is to end: the signal may have reached another thread."""
 
 
 class StoppedError(BaseException):
@@ -49,8 +51,12 @@ class Stop:
             self._asked_at = time.monotonic()
             os.write(self._end, b".")
 
-    def on_signals(self, *, reload: Callable[[], None]) -> None:
-        """Heed SIGTERM and SIGINT, the second one at once, and call `reload` at SIGHUP."""
+    def on_signals(self, *, wake: int, reload: Callable[[], None]) -> None:
+        """Heed SIGTERM and SIGINT, the second one at once, and call `reload` at SIGHUP.
+
+        `wake` is what the main thread waits for: a signal may reach another thread, or come right before the wait,
+        and Python would run the handler when that is over. The kernel's own handler writes into `wake` at once.
+        """
 
         def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 -- a handler's signature
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -60,6 +66,7 @@ class Stop:
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
         signal.signal(signal.SIGHUP, lambda _number, _frame: reload())
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
 
     def end_in_time(self, last_words: Callable[[], None]) -> None:
         """Watch in the background that the process ends `LONGEST_S` after it was asked; status 0, as a clean end."""
@@ -88,9 +95,8 @@ class StoppableClock(SystemClock):
         """
         self._alive()
         until = time.monotonic() + seconds
-        if not self._stop.asked and not select.select([self._stop.handle], (), (), max(seconds, 0.0))[0]:
-            return
-        left = self._stop.left_s() or 0.0
-        time.sleep(max(min(left, until - time.monotonic()), 0.0))
-        if until - time.monotonic() > 0:
-            raise StoppedError
+        while (rest := until - time.monotonic()) > 0:
+            left = self._stop.left_s()
+            if left is not None and left <= 0:
+                raise StoppedError
+            time.sleep(min(rest, _SLICE_S if left is None else min(left, _SLICE_S)))

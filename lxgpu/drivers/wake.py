@@ -30,6 +30,11 @@ class Wake:
         self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
         self._watched = [self._pipe] if also is None else [self._pipe, also]
 
+    @property
+    def handle(self) -> int:
+        """The descriptor that wakes when it is written to."""
+        return self._pipe
+
     def poke(self) -> None:
         """Let the present wait, or the next one, end at once; may be called by a signal's handler."""
         with suppress(BlockingIOError):  # full: there is enough in it to be woken by

@@ -1,0 +1,287 @@
+"""The daemon in virtual time, over a site of fakes: what fails stays with its part, what changes is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from fakes.site import make_site, newcomer
+from inventory_rows import operation
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.services.daemon import PUBLISH_S, Daemon, Hooks
+from lxgpu.services.identity import ensure_identity
+from lxgpu.services.loop import loop
+from lxgpu.services.policywatch import PolicyNews
+from lxgpu.services.statusfile import PauseView
+from lxgpu.services.ticked import Ticked
+
+
+class Policy:
+    """`PolicyWatch` whose news are laid out by the test."""
+
+    def __init__(self):
+        self.news, self.error, self.anew = [], "", []
+
+    def look(self, *, anew=False):
+        """The next piece of news."""
+        self.anew.append(anew)
+        return self.news.pop(0) if self.news else None
+
+
+class House:
+    """A daemon and all that surrounds it; `ticks` are laid out by the test: a Ticked, or an error."""
+
+    def __init__(self, folder):
+        self.site = make_site(folder, gpus=2)
+        ensure_identity(self.site)
+        self.policy, self.pause, self.ticks = Policy(), None, []
+        self.said, self.events, self.lines, self.published, self.calls = [], [], [], [], []
+        self.made = self.unmade = 0
+        self.others, self.publishing = {}, None
+        self.daemon = Daemon(
+            make_site=self.make,
+            tick=self.tick,
+            policy=self.policy,
+            pause=lambda: self.pause,
+            publish=self.publish,
+            clock=self.site.clock,
+            say=self.said.append,
+            pid=4711,
+            hooks=Hooks(alive=self.lines.append, told=self.events.append, others=self.others),
+        )
+
+    def make(self):
+        """The site, opened anew; not at the first `unmade` times."""
+        if self.unmade:
+            self.unmade -= 1
+            raise away()
+        self.made += 1
+        return self.site
+
+    def tick(self, site, *, paused=False):
+        """What the test laid out, else that nothing was to do."""
+        self.calls.append((site.clock.monotonic(), paused))
+        answer = self.ticks.pop(0) if self.ticks else Ticked(site.clock.now())
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def publish(self, site, view):
+        """status.json."""
+        if self.publishing is not None:
+            raise self.publishing
+        self.published.append((site.clock.monotonic(), view))
+
+    def run(self, seconds):
+        """The loop, for so long."""
+        until = self.site.clock.monotonic() + seconds
+        loop(
+            self.daemon.turn,
+            clock=self.site.clock,
+            wait=self.site.clock.sleep,
+            stopping=lambda: self.site.clock.monotonic() > until,
+        )
+
+
+@pytest.fixture
+def house(tmp_path):
+    """Nothing has happened yet."""
+    return House(tmp_path)
+
+
+def away():
+    """What a tick says while LXD is stopped."""
+    return LxgpuError("unavailable", "LXD cannot be reached", why="nobody listens")
+
+
+def test_lxd_away_for_an_hour_is_two_lines_and_seventy_ticks(house):
+    """It is tried after 1 s, 2 s, … a minute at most, said once, and all goes on when LXD is back."""
+    house.ticks = [away() for _ in range(70)]
+    house.run(3600)
+    assert house.said == ["tick: LXD cannot be reached; nobody listens"]
+    assert [at for at, _ in house.calls[:7]] == pytest.approx([0, 1, 3, 7, 15, 31, 63])
+    assert 60 <= len(house.calls) <= 70
+    assert house.daemon.view.troubles == ("tick: LXD cannot be reached; nobody listens",)
+    house.ticks.clear()
+    house.run(61)
+    assert house.said[-1] == "tick: well again"
+    assert house.daemon.view.troubles == ()
+
+
+def test_a_fault_in_the_tick_does_not_end_the_loop(house):
+    """A ValueError somewhere is told as a fault, and the next tick is taken."""
+    house.ticks = [ValueError("odd")]
+    house.run(30)
+    assert house.said == ["tick: a fault in lxgpu: ValueError: odd", "tick: well again"]
+    assert len(house.calls) > 2
+
+
+@pytest.mark.parametrize("code", ["superseded", "other_inventory", "inventory_newer"])
+def test_after_a_take_over_it_ends_itself(house, code):
+    """A daemon that slept while another inventory took over writes nothing more."""
+    house.ticks = [Ticked(house.site.clock.now()), LxgpuError(code, "a newer inventory has taken over")]
+    with pytest.raises(LxgpuError, match="taken over"):
+        house.run(60)
+    assert len(house.calls) == 2
+
+
+def test_a_replaced_inventory_is_opened_anew(house):
+    """`inventory restore` under a running daemon: the next tick works with the file that is there now."""
+    house.ticks = [Ticked(house.site.clock.now()), LxgpuError("inventory_lost", "the file was replaced")]
+    house.run(30)
+    assert house.made == 2
+    assert house.said[-1] == "tick: well again"
+
+
+def test_paused_it_ticks_and_takes_nothing_and_says_both_ends_once(house):
+    """The tick hears of it, the log and the status too."""
+    house.run(15)
+    house.pause = PauseView("root", "a driver update", house.site.clock.now())
+    house.run(35)
+    assert house.daemon.view.paused == house.pause
+    house.pause = None
+    house.run(15)
+    assert [paused for _, paused in house.calls] == [False, False, True, True, True, True, False, False]
+    assert house.said == ["paused by root: a driver update", "goes on"]
+    assert any("a driver update" in line for line in house.lines)
+
+
+def test_a_clock_that_was_set_takes_nothing_in_that_tick_and_grace_runs_on(house):
+    """Set forward by an hour: who was told "in 30 s" still has 30 s; set back, they do not wait for an hour more."""
+    newcomer(house.site, "alice", gpus=1)
+    clock = house.site.clock
+    for moved in (3600, -3600):
+        due = clock.now() + timedelta(seconds=30)
+        with house.site.write() as tx:
+            row = tx.records.held_by("alice")[0]
+            tx.put(replace(row, state=AssignmentState.WARNED, due_at=due))
+            tx.put(operation("o9", kind="release", instance="alice", step="term", due_at=due))
+        house.calls.clear()
+        turns = iter([0.0, float(moved), 0.0])
+        for _ in range(3):
+            by = next(turns)
+            clock.jump(by)
+            house.daemon.turn(moved_s=by)
+        records = house.site.inventory.read()
+        (warned,) = records.held_by("alice")
+        assert (warned.due_at - clock.now()).total_seconds() == pytest.approx(30)
+        (waiting,) = records.operations
+        assert waiting.due_at == warned.due_at
+        assert [paused for _, paused in house.calls] == [False, True, False]
+    assert [event.detail["moved_s"] for event in house.events if event.kind == "clock_set"] == [3600, -3600]
+
+
+def test_a_tick_that_fails_in_the_turn_of_the_jump_is_careful_the_next_time_too(house):
+    """That nothing is taken holds until a tick came to its end."""
+    house.ticks = [away()]
+    house.daemon.turn(moved_s=3600)
+    house.daemon.turn(moved_s=0)
+    house.daemon.turn(moved_s=0)
+    assert [paused for _, paused in house.calls] == [True, True, False]
+
+
+def test_news_of_the_policy_is_written_into_the_history_and_kept_until_it_is_there(house):
+    """Refused while LXD is away: the event is not lost, and is written once."""
+    house.policy.news = [PolicyNews("policy_refused", "policy.yaml:3:1: odd", {"mistakes": ["odd"]})]
+    house.policy.error = "policy.yaml has a mistake"
+    house.unmade = 2
+    house.run(30)
+    kinds = [event.kind for event in house.site.inventory.events()]
+    assert kinds.count("policy_refused") == 1
+    assert house.said[0] == "policy refused: policy.yaml:3:1: odd"
+    assert house.daemon.view.policy.error == "policy.yaml has a mistake"
+    assert not house.daemon.view.policy.ok
+
+
+def test_sighup_reads_the_policy_whatever_it_looks_like(house):
+    """Once, at the next turn."""
+    house.daemon.turn(moved_s=0)
+    house.daemon.reload()
+    house.daemon.turn(moved_s=0)
+    house.daemon.turn(moved_s=0)
+    assert house.policy.anew == [False, True, False]
+
+
+def test_every_line_of_history_is_told_once_whoever_wrote_it(house):
+    """The journal hears what the daemon did and what commands did, not what was before its start."""
+    house.site.clock.sleep(60)
+    newcomer(house.site, "alice")
+    house.site.clock.sleep(60)
+    late = Daemon(
+        make_site=house.make,
+        tick=house.tick,
+        policy=house.policy,
+        pause=lambda: None,
+        publish=house.publish,
+        clock=house.site.clock,
+        say=house.said.append,
+        pid=1,
+        hooks=Hooks(told=house.events.append),
+    )
+    late.turn(moved_s=0)
+    assert house.events == []
+    newcomer(house.site, "bob")
+    house.site.clock.jump(-7200)
+    newcomer(house.site, "carol")
+    late.turn(moved_s=0)
+    late.turn(moved_s=0)
+    assert [event.subject for event in house.events if event.kind == "created"] == ["bob", "carol"]
+
+
+def test_status_is_published_when_something_changed_and_every_half_minute(house):
+    """A quiet hour writes the file 120 times, not 360; a change is there at once."""
+    house.run(3600)
+    quiet = len(house.published)
+    assert 3600 / PUBLISH_S <= quiet + 1 <= 3600 / PUBLISH_S + 3
+    newcomer(house.site, "alice")
+    house.daemon.turn(moved_s=0)
+    house.ticks = [Ticked(house.site.clock.now(), did=1)]
+    house.daemon.turn(moved_s=0)
+    house.daemon.turn(moved_s=0)
+    assert len(house.published) == quiet + 2
+
+
+def test_a_status_that_cannot_be_written_stops_nothing(house):
+    """A full disk: said once, tried again, and the ticks go on."""
+    house.publishing = LxgpuError("inventory_storage", "status.json cannot be written", why="No space left on device")
+    house.run(300)
+    assert len(house.calls) > 29
+    assert house.said == ["status.json: status.json cannot be written; No space left on device"]
+    house.publishing = None
+    house.run(70)
+    assert house.said[-1] == "status.json: well again"
+    assert house.published
+
+
+def test_another_part_that_fails_stops_no_tick(house):
+    """The containers' sockets may be out of order; the cards are looked after all the same."""
+
+    def broken(_site):
+        raise OSError("no more descriptors")
+
+    house.others["guest sockets"] = broken
+    house.run(120)
+    assert len(house.calls) >= 12
+    assert house.said == ["guest sockets: a fault in lxgpu: OSError: no more descriptors"]
+    assert house.daemon.view.troubles == ("guest sockets: a fault in lxgpu: OSError: no more descriptors",)
+
+
+def test_every_turn_is_a_sign_of_life_with_a_line_for_people(house):
+    """Systemd's watchdog and `systemctl status`."""
+    house.ticks = [away(), Ticked(house.site.clock.now())]
+    house.run(25)
+    assert len(house.lines) == len(house.calls)
+    assert house.lines[0] == "tick: LXD cannot be reached; nobody listens"
+    assert house.lines[1].startswith("all is well; last tick ")
+
+
+def test_at_its_end_it_publishes_that_nobody_is_at_work(house):
+    """Readers do not take an old file for a living daemon."""
+    house.run(1)
+    house.daemon.end()
+    view = house.published[-1][1]
+    assert (view.running, view.pid, view.next_at) == (False, None, None)
+    assert view.ticked_at is not None
