@@ -18,6 +18,8 @@ STAGES: tuple[tuple[timedelta, timedelta], ...] = (
 )
 """Samples older than the first are merged into one in the second, the coarsest stage first."""
 KEPT = timedelta(days=365)
+_LETTERS = {timedelta(minutes=10): len("2027-03-01T08:0"), timedelta(minutes=1): len("2027-03-01T08:00")}
+"""How many letters of their instants are the same in samples that are merged into one."""
 _NAMES = tuple(field.name for field in fields(Sample))
 _COLUMNS = ", ".join(_NAMES)
 
@@ -40,18 +42,34 @@ def read(connection: sqlite3.Connection, *, since: datetime, uuid: str | None) -
 
 
 def thin(connection: sqlite3.Connection, now: datetime) -> int:
-    """Merges what is old, reading only what is not merged yet; returns how many rows went."""
+    """Merges what is old; returns how many rows went. Only those that are merged are read into Python."""
     (before,) = connection.execute("SELECT count(*) FROM samples").fetchone()
-    oldest, youngest = instant_text(now - KEPT), instant_text(now - STAGES[-1][0])
-    connection.execute("DELETE FROM samples WHERE at < ?", (oldest,))
-    found = connection.execute(f"SELECT {_COLUMNS} FROM samples WHERE at < ?", (youngest,))  # noqa: S608 -- as above
-    rows = [_decoded(row) for row in found]
-    kept = thinned(rows, now)
-    if len(kept) < len(rows):
-        connection.execute("DELETE FROM samples WHERE at < ?", (youngest,))
-        add(connection, kept)
+    connection.execute("DELETE FROM samples WHERE at < ?", (instant_text(now - KEPT),))
+    newest = None
+    for older, width in STAGES:
+        _thin_stage(connection, now, since=newest, before=instant_text(now - older), letters=_LETTERS[width])
+        newest = instant_text(now - older)
     (after,) = connection.execute("SELECT count(*) FROM samples").fetchone()
     return int(before) - int(after)
+
+
+def _thin_stage(connection: sqlite3.Connection, now: datetime, *, since: str | None, before: str, letters: int) -> None:
+    """Merges the samples between two instants whose text agrees in so many letters."""
+    found = connection.execute(
+        f"""
+        WITH crowded AS (
+          SELECT uuid AS card, instance AS holder, substr(at, 1, ?3) AS stem FROM samples
+          WHERE at >= ?1 AND at < ?2 GROUP BY card, holder, stem HAVING count(*) > 1
+        )
+        SELECT {_COLUMNS} FROM crowded JOIN samples
+          ON uuid = card AND at >= stem AND at < stem || '~' AND instance = holder AND at >= ?1 AND at < ?2
+        """,  # noqa: S608 -- names of our own
+        (since or "", before, letters),
+    )
+    rows = [_decoded(row) for row in found]
+    gone = [(sample.uuid, instant_text(sample.at)) for sample in rows]
+    connection.executemany("DELETE FROM samples WHERE uuid = ? AND at = ?", gone)
+    add(connection, thinned(rows, now))
 
 
 def thinned(samples: Iterable[Sample], now: datetime) -> list[Sample]:
@@ -75,10 +93,13 @@ def _bucket(at: datetime, age: timedelta) -> datetime:
 
 
 def _merged(one: Sample, other: Sample) -> Sample:
-    """Both in one, at the time of the earlier; the higher figure counts, and one that is known over one that is not."""
+    """Both in one, at the time of the earlier; the higher figure counts, and one that is known over one that is not.
+
+    But no work is what all of them must say: one that is not known next to it makes it not known.
+    """
     return replace(
         one,
-        utilization_percent=_higher(one.utilization_percent, other.utilization_percent),
+        utilization_percent=_busier(one.utilization_percent, other.utilization_percent),
         memory_used_bytes=_higher(one.memory_used_bytes, other.memory_used_bytes),
         processes=_higher(one.processes, other.processes),
         login=one.login or other.login,
@@ -88,6 +109,10 @@ def _merged(one: Sample, other: Sample) -> Sample:
 
 def _higher(one: int | None, other: int | None) -> int | None:
     return max((value for value in (one, other) if value is not None), default=None)
+
+
+def _busier(one: int | None, other: int | None) -> int | None:
+    return _higher(one, other) or (None if None in (one, other) else 0)
 
 
 def _encoded(sample: Sample) -> tuple[object, ...]:
