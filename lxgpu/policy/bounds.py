@@ -80,7 +80,7 @@ def over_hours(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
         return
     window = timedelta(seconds=allowance.window_s)
     for end in sorted({span.until for span in (*new, *ahead) if span.until is not None and span.until > now}):
-        used = used_s(snapshot, person, end - window) / HOUR_S if end - window < now else 0.0
+        used = used_s(snapshot, person, end - window) / HOUR_S
         total = used + sum(_hours(span, max(now, end - window), end) for span in (*new, *ahead))
         if total > allowance.amount and any(_hours(span, max(now, end - window), end) for span in new):
             text = f"{person} may use {allowance.amount} GPU-hours in {format_duration(allowance.window_s)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from calendar_worlds import A100, HOST, NOW, PLAIN, T4, cases, from_case, holding, hours, policy_of, reservation, world
 
+from lxgpu.model.instance import Power, Sighting
 from lxgpu.policy.calendar import Skyline, Span, capacity, larger, out_of_service, pools, promises
 from lxgpu.policy.outlook import outlook, until_for_extension, until_for_lease
 
@@ -106,6 +108,19 @@ def test_capacity_is_what_is_in_service_whoever_holds_it(tmp_path: Path) -> None
         "A100-4": "sick",
         "A100-5": "quarantined",
     }
+
+
+def test_a_card_that_lxd_shows_at_its_holder_is_in_service_and_a_strangers_is_not(tmp_path: Path) -> None:
+    """What is attached without lxgpu cannot be promised to anybody."""
+    held = [holding(0, "A100-0", "bob")]
+    snapshot = world(policy_of(PLAIN, tmp_path), have={"A100": 3}, held=held)
+    shown = tuple(
+        Sighting(name, project, Power.RUNNING, {}, {}, {"gpu0": {"type": "gpu", "pci": f"0000:0{number}:00.0"}})
+        for number, (name, project) in enumerate([("bob", "default"), ("stranger", "other")])
+    )
+    snapshot = replace(snapshot, seen=replace(snapshot.seen, sightings=shown))
+    assert {uuid: reason.code for uuid, reason in out_of_service(snapshot).items()} == {"A100-1": "foreign"}
+    assert capacity(snapshot, A100) == 2
 
 
 def test_the_model_with_the_most_room_comes_first(tmp_path: Path) -> None:

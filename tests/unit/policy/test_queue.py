@@ -67,6 +67,18 @@ def test_cards_of_one_request_come_from_one_host(tmp_path: Path) -> None:
     assert found.shadow is None
 
 
+def test_the_place_with_the_fewest_cards_left_is_known_after_each_grant(tmp_path: Path) -> None:
+    """Small requests fill up what was begun, so that large ones find room later."""
+    free = {Place("h1", A100): Skyline(4), Place("h2", A100): Skyline(3)}
+    rows = [
+        reservation("five", "alice", kind="request", gpus=5),
+        reservation("named", "bob", kind="request", gpus=3, host="h1"),
+        reservation("one", "carol", kind="request", gpus=1),
+    ]
+    found = backfill(world(policy_of(PLAIN, tmp_path)), rows, free)
+    assert [(start.reservation.id, start.place.host) for start in found.starts] == [("named", "h1"), ("one", "h1")]
+
+
 def test_a_request_that_names_a_host_waits_for_that_one(tmp_path: Path) -> None:
     """Cards elsewhere are no help."""
     free = {Place(HOST, A100): Skyline(1, [Span(hours(-1), hours(2), 1, "x")]), Place("h2", A100): Skyline(1)}
