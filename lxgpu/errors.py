@@ -189,6 +189,11 @@ CATALOGUE: dict[str, Entry] = {
         " from now, not further ahead, since a booking is not taken back for them.",
     ),
     "too_few_gpus": Entry(Exit.REFUSED, "The host has fewer cards of that model than were asked for."),
+    "over_keep": Entry(
+        Exit.REFUSED,
+        "Idle cards may be kept by hand for a bounded time only (`idle.keep` of the policy file), so that those who wait"
+        " get their turn. A booking has no such bound: `lxgpu reserve`.",
+    ),
     "busy": Entry(
         Exit.REFUSED,
         "The card is in use. Name it with --gpu, or give --yes, and what holds it is ended.",

@@ -24,6 +24,18 @@ PAST = timedelta(days=7)
 """How far `--all` looks back."""
 _EVENTS = 1000
 _KINDS = {"return": "claim"}
+_OWED = {True: "; they have a claim to it", False: "", None: "; it is not taken yet"}
+_LAST = 8
+"""How many lines of history a sheet shows."""
+
+KEEP_COLUMNS = (
+    Column("ID", "id"),
+    Column("CONTAINER", "instance"),
+    Column("PERSON", "person"),
+    Column("SINCE", "since"),
+    Column("UNTIL", "until"),
+    Column("REASON", "reason"),
+)
 
 
 def ledger(policy: Policy | None, *, now: datetime, over: bool = False) -> Ledger:
@@ -43,6 +55,42 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False) -> Ledge
         standing=standing.standings(
             records, policy, host=wiring.host_name(), now=now, past=store.closed_since(now - standing.LOOKS_BACK)
         ),
+    )
+
+
+def ledger_of(policy: Policy | None, row: Reservation, *, now: datetime) -> Ledger:
+    """One reservation with all that was written about it."""
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services import looking  # noqa: PLC0415
+
+    events = looking.events_about_reservation(lambda: wiring.inventory(read_only=True), row.id, most=_EVENTS)
+    return replace(ledger(policy, now=now), rows=(row,), events=tuple(events))
+
+
+def sheet(found: Ledger, view: ReservationView, times: Times) -> Sequence[tuple[str, Sequence[str]]]:
+    """Everything about one reservation, for people."""
+    from lxgpu.cli.sheets import event_lines  # noqa: PLC0415
+
+    stand = found.standing.get(view.id)
+    span = f"{times.show(view.start)} until {times.show(view.end)}" if view.start and view.end else "not known yet"
+    gave = [
+        f"{one.uuid} from {one.instance}" + (f", rule {one.reason}" if one.reason else "") + _OWED[one.owed]
+        for one in view.displaced
+    ]
+    place = [f"number {view.position}"] if view.position else []
+    likely = [f"from {times.show(view.estimate)} (an estimate, no promise)"] if view.estimate else []
+    return (
+        ("", [f"{view.id}: {view.state} {_KINDS.get(view.kind, view.kind)} of {view.instance}"]),
+        ("GPUs", [f"{view.gpus}, {_model(view.model)}"]),
+        ("time", [span]),
+        ("class", [view.class_] if view.class_ else []),
+        ("host", [view.host] if view.host else []),
+        ("cards", list(view.slots)),
+        ("taken", gave),
+        ("in line", [", ".join([*place, *likely])] if place or likely else []),
+        ("waits for", [stand.why] if stand and stand.why else []),
+        ("note", [view.note] if view.note else []),
+        ("history", event_lines(found.events[:_LAST], times)),
     )
 
 

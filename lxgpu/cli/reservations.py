@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,10 @@ import click
 from lxgpu.cli import params
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
+from lxgpu.services.reservationviews import reservation_views, view_of
 
 if TYPE_CHECKING:
+    from lxgpu.cli.params import When
     from lxgpu.cli.times import Times
     from lxgpu.services.calendarview import Line
     from lxgpu.services.reservationviews import Ledger
@@ -35,7 +38,7 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
     """List bookings, requests that wait, and claims of the displaced; all of them, or those of NAME."""
     from lxgpu.cli import bookings  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.times import lab_times  # noqa: PLC0415
-    from lxgpu.services.reservationviews import reservation_views, waiting_views  # noqa: PLC0415
+    from lxgpu.services.reservationviews import waiting_views  # noqa: PLC0415
 
     if shape == "ics" and out.form != "table":
         raise LxgpuError("usage", "--ics is a form of its own", fix="leave -o out")
@@ -86,3 +89,105 @@ def _calendar(out: Output, found: Ledger, times: Times, ahead_s: int | None) -> 
         out.screen.data(text)
     if sys.stdout.isatty():
         out.screen.note(LEGEND)
+
+
+ID = click.argument("identifier", metavar="ID")
+
+
+@click.group()
+def reservation() -> None:
+    """One reservation, by its id or the beginning of it."""
+
+
+@reservation.command()
+@ID
+@params.output
+def show(out: Output, identifier: str) -> None:
+    """Everything about one: its cards, who gave way, what it waits for, what happened to it."""
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli import bookings  # noqa: PLC0415
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415
+    from lxgpu.services.reserve import find  # noqa: PLC0415
+
+    times, policy = lab_times(out.screen)
+    row = find(wiring.site(out.screen.note, read_only=True), identifier)
+    found = bookings.ledger_of(policy, row, now=times.now)
+    view = view_of(found, row)
+    columns = bookings.columns([view], times, form=out.form)
+    out.sheet("reservations", view, columns, lambda: bookings.sheet(found, view, times))
+
+
+@reservation.command()
+@ID
+@click.option("--gpus", "count", type=click.IntRange(min=1), help="How many cards in all; fewer only, once it runs.")
+@click.option("--at", type=params.INSTANT, metavar="T", help="Another start.")
+@click.option("--for", "for_s", type=params.DURATION, metavar="D", help="Another length, from its start.")
+@click.option("--until", type=params.INSTANT, metavar="T", help="Another end.")
+@click.option("--note", help="What it is for.")
+@params.change
+@params.output
+def edit(
+    out: Output,
+    identifier: str,
+    *,
+    count: int | None,
+    at: When | None,
+    for_s: int | None,
+    until: When | None,
+    note: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Change what is still to come of a reservation, as one thing: refused whole when it does not fit."""
+    del yes  # nobody loses anything by it
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli import bookings  # noqa: PLC0415
+    from lxgpu.cli.spans import edited_time  # noqa: PLC0415
+    from lxgpu.cli.times import Times  # noqa: PLC0415
+    from lxgpu.services import reserve  # noqa: PLC0415
+    from lxgpu.services.refusal import recording  # noqa: PLC0415
+
+    if count is None and at is None and for_s is None and until is None and note is None:
+        raise LxgpuError("usage", "say what is to change", fix="--gpus, --at, --for, --until or --note")
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(identifier))
+        now, policy = site.clock.now(), site.policy()
+        row = reserve.find(site, identifier)
+        begin, end = edited_time(at=at, until=until, for_s=for_s, start=row.start, now=now, zone=policy.zone)
+        if dry_run:
+            plan = reserve.plan_edit(site, row.id, gpus=count, at=begin, until=end, note=note)
+            bookings.rehearsed(out, plan, Times(now=now, zone=policy.zone))
+            return
+        with recording(site, row.instance):
+            changed = reserve.edit(site, row.id, gpus=count, at=begin, until=end, note=note)
+        steps.done(row.id, "changed")
+    bookings.show_made(out, [changed], policy, Times(now=site.clock.now(), zone=policy.zone))
+
+
+@reservation.command()
+@ID
+@click.option("--series", is_flag=True, help="All that is still to come of a weekly series.")
+@params.change
+@params.output
+def cancel(out: Output, identifier: str, *, series: bool, dry_run: bool, yes: bool) -> None:
+    """Give a reservation up. Before it has its cards nothing is left of it.
+
+    The cards of one that runs stay where they are until somebody waits for them; `lxgpu release` gives them back.
+    """
+    del yes  # nothing is taken from anybody by it
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli import bookings  # noqa: PLC0415
+    from lxgpu.cli.times import Times  # noqa: PLC0415
+    from lxgpu.services import reserve  # noqa: PLC0415
+
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(identifier))
+        times = Times(now=site.clock.now(), zone=site.policy().zone)
+        if dry_run:
+            bookings.rehearsed(out, reserve.plan_cancel(site, identifier, series=series), times)
+            return
+        ended = reserve.cancel(site, identifier, series=series)
+        steps.done(ended[0].id, "given up" if len(ended) == 1 else f"{len(ended)} given up")
+    found = replace(bookings.ledger(site.policy(), now=times.now), rows=ended)
+    views = reservation_views(found)
+    out.items("reservations", views, bookings.columns(views, times, form=out.form))

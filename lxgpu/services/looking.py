@@ -14,14 +14,18 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Gpu, Readings
 from lxgpu.model.instance import Sighting
 from lxgpu.model.operation import Event
+from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.ports import Engine, HostProbe, Inventory
 from lxgpu.services.explain import concerns
+from lxgpu.services.traces import claim_of, reservation_of
 
 NOTHING = Records(version=0, identity=None)
 """An inventory that has never been made."""
 _FAR = 100_000
 """How many events are searched for those of a card."""
+_SHORTEST = 4
+"""A shorter beginning of a reservation's id names none."""
 _OUT = frozenset({"unavailable", "outcome_unknown", "engine"})
 
 
@@ -125,6 +129,25 @@ def events_about(
         if error.code != "not_found":
             raise
         return []
+
+
+def events_about_reservation(inventory: Callable[[], Inventory], identifier: str, *, most: int) -> list[Event]:
+    """The newest events that name a reservation, or a claim by its id: its owner's, and those who gave way to it."""
+    found = events_about(inventory, None, most=_FAR)
+    return [event for event in found if identifier in {reservation_of(event), claim_of(event)}][:most]
+
+
+def reservation_named(inventory: Callable[[], Inventory], text: str, *, since: datetime) -> Reservation | None:
+    """A reservation by its id, or by a beginning that no other open or recent one has; None: there is none."""
+    try:
+        store = inventory()
+        known = store.reservation(text)
+        near = [row for row in store.reservations_since(since) if row.id.startswith(text)] if known is None else []
+    except LxgpuError as error:
+        if error.code != "not_found":
+            raise
+        return None
+    return known or (near[0] if len(near) == 1 and len(text) >= _SHORTEST else None)
 
 
 def _out(error: LxgpuError) -> LxgpuError:

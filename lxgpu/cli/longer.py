@@ -1,0 +1,67 @@
+"""`lxgpu extend` and `lxgpu keep`: cards for longer, and idle cards left alone."""
+
+from __future__ import annotations
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Output
+
+
+@click.command()
+@click.argument("name", type=params.INSTANCE)
+@click.option("--for", "seconds", type=params.DURATION, required=True, metavar="D", help="How much longer, as 4h.")
+@params.change
+@params.output
+def extend(out: Output, name: str, *, seconds: int, dry_run: bool, yes: bool) -> None:
+    """Let NAME hold its cards for longer: leases, and the booking that runs.
+
+    It ends before the next booking of those cards, and where the policy ends. What is over counts from now.
+    """
+    del yes  # nobody loses anything by it
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli import bookings  # noqa: PLC0415
+    from lxgpu.cli.times import Times  # noqa: PLC0415
+    from lxgpu.cli.wishes import show_created  # noqa: PLC0415
+    from lxgpu.services import extending  # noqa: PLC0415
+    from lxgpu.services.refusal import recording  # noqa: PLC0415
+
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(name))
+        times = Times(now=site.clock.now(), zone=site.policy().zone)
+        if dry_run:
+            bookings.rehearsed(out, extending.plan_extend(site, name, seconds=seconds).plan, times)
+            return
+        with recording(site, name):
+            until = extending.extend(site, name, seconds=seconds)
+        steps.done(name, f"until {times.until(until)}")
+    show_created(out, site, [name])
+
+
+@click.command()
+@click.argument("name", type=params.INSTANCE)
+@click.option("--for", "seconds", type=params.DURATION, required=True, metavar="D", help="From now on, as 2h.")
+@click.option("--reason", required=True, help="What for; those who wait can read it.")
+@params.change
+@params.output
+def keep(out: Output, name: str, *, seconds: int, reason: str, dry_run: bool, yes: bool) -> None:
+    """Leave NAME's idle cards to it for a while, a bounded time each week. It holds off no booking."""
+    del yes  # nobody loses anything by it
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli import bookings  # noqa: PLC0415
+    from lxgpu.cli.times import Times  # noqa: PLC0415
+    from lxgpu.services import keeping  # noqa: PLC0415
+    from lxgpu.services.refusal import recording  # noqa: PLC0415
+    from lxgpu.services.tick import tick  # noqa: PLC0415
+
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(name))
+        times = Times(now=site.clock.now(), zone=site.policy().zone)
+        if dry_run:
+            bookings.rehearsed(out, keeping.plan_keep(site, name, seconds=seconds, reason=reason).plan, times)
+            return
+        with recording(site, name):
+            row = keeping.keep(site, name, seconds=seconds, reason=reason)
+        tick(site)  # a warning for being idle is taken back at once
+        steps.done(name, f"idle cards are left to it until {times.until(row.until)}")
+    out.items("keeps", [row], bookings.KEEP_COLUMNS)
