@@ -10,7 +10,7 @@ from lxgpu.services.keys import KEYS
 from lxgpu.services.lending import ATTACH, RELEASE
 from lxgpu.services.making import CREATE
 from lxgpu.services.mend import MEND, mend
-from lxgpu.services.operations import Recipe, finish
+from lxgpu.services.operations import Recipe, advance, finish
 from lxgpu.services.power import RESTART, START, STOP
 from lxgpu.services.renaming import RENAME
 from lxgpu.services.renewal import REBUILD
@@ -65,7 +65,11 @@ def _end_operations(site: Site) -> None:
         if not free:
             continue
         site.say(f"going on with {operation.kind} of {operation.instance}, begun by {operation.actor}")
+        recipe = RECIPES[operation.kind]
         try:
-            finish(site, RECIPES[operation.kind], operation.id)
+            if operation.args.get("rule"):  # a tick took it, and ticks go on with it: nobody needs to wait for that
+                advance(site, recipe, operation.id)
+            else:
+                finish(site, recipe, operation.id)
         except LxgpuError as error:
             site.say(f"{operation.kind} of {operation.instance}: {error.brief}")
