@@ -12,7 +12,7 @@ from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Power, Sighting
 from lxgpu.model.snapshot import Observation
 from lxgpu.policy.exclusivity import holdings
-from lxgpu.services import fence, slots
+from lxgpu.services import fence, hooks, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.fence import FenceState
 from lxgpu.services.operations import Step, Wait, Work
@@ -79,20 +79,28 @@ def verify(work: Work) -> None:
     cleared, the cards on their way are plugged in anew, and it is looked at again.
     """
     wanted, seen = picture(work.site, work.name, gpus=work.gpus()), work.glance()
-    check_alone(work, wanted)
-    if seen.power is not Power.RUNNING:
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        alone = pool.submit(check_alone, work, wanted)
+        try:
+            trouble = _trouble(work, wanted, seen) if seen.power is Power.RUNNING else None
+        finally:
+            alone.result()
+    if trouble is None:
         return
     try:
-        check_nodes(work, wanted, seen)
+        raise trouble
     except LxgpuError:
         if not _cleared(work):
             raise
         _plug(work, wanted, wanted.usable - set(coming(work)))
-        check_nodes(work, wanted, _plug(work, wanted, wanted.usable))
+        seen = _plug(work, wanted, wanted.usable)
+        check_nodes(work, wanted, seen)
+    work.left = seen
 
 
 def _plug(work: Work, wanted: Picture, attached: Iterable[Slot]) -> Sighting:
-    seen = configure(work.site, wanted, operation=work.operation.id, attached=attached)
+    first, work.left = work.left, None
+    seen = configure(work.site, wanted, operation=work.operation.id, attached=attached, first=first)
     set_rule(work.site, wanted, seen)
     work.left = seen
     return seen
@@ -155,8 +163,15 @@ def check_nodes(work: Work, wanted: Picture, seen: Sighting) -> None:
 
 
 def confirm(work: Work) -> None:
-    """The cards are held from now on."""
+    """The cards are held from now on, and the person's own script is told; what becomes of that changes nothing."""
+    cards = [slot.gpu for slot in coming(work)]
     work.at_last(partial(slots.activate, instance=work.name))
+    try:
+        init = work.glance().init_pid
+    except LxgpuError as error:
+        work.site.say(f"no script of its own is run: {error.brief}")
+    else:
+        hooks.after_attach(work, init, cards)
 
 
 def take_back(work: Work) -> None:

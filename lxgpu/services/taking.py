@@ -15,7 +15,7 @@ from lxgpu.model.assignment import AssignmentState, SlotRecord
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import InstanceState, Sighting
 from lxgpu.ports import Holders, Process
-from lxgpu.services import fence, slots
+from lxgpu.services import fence, hooks, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.identity import mirror_promises
 from lxgpu.services.operations import Step, Wait, Work
@@ -40,7 +40,11 @@ def deny(work: Work) -> None:
 
 
 def terminate(work: Work) -> Wait | None:
-    """TERM to everything that holds the cards, once; then time to end by itself."""
+    """TERM to everything that holds the cards, once; then time to end by itself. The person's own script is first."""
+    work.left = seen = there(work)
+    waiting = hooks.before_release(work, seen.init_pid if seen else None)
+    if waiting is not None:
+        return waiting
     site, held = work.site, _holders(work, still=False)
     if not held:
         work.calm = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,14 @@ from fakes.engine_core import File
 from fakes.site import make_site, newcomer
 
 from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.operation import Operation
+from lxgpu.model.request import GpuRequest
 from lxgpu.ports import Ran
-from lxgpu.services import hooks
+from lxgpu.services import hooks, lending
 from lxgpu.services.hooks import AFTER_ATTACH, BEFORE_RELEASE, WAIT_S
-from lxgpu.services.operations import Wait, Work
+from lxgpu.services.lending import RELEASE
+from lxgpu.services.operations import Wait, Work, finish
 from lxgpu.services.site import Site
 
 GPU = "GPU-00000001-1111-2222-3333-444444444444"
@@ -137,3 +142,34 @@ def test_a_container_that_cannot_be_looked_into_any_more_is_not_waited_for(site)
     assert hooks.before_release(taking, 4_000_000) is None
     with pytest.raises(LxgpuError):
         site.probe.read_file(4_000_000, "/x", most=1)
+
+
+def test_an_attach_runs_the_script_and_stands_whatever_becomes_of_it(site):
+    """One more card: the script is started when it opens; one that cannot be started undoes nothing."""
+    site.engine.programs["sh"] = lambda _argv, _stdin: Ran(1, "no\n")
+    attach(site, 2)
+    assert [row.state.value for row in site.inventory.read().held_by("alice")] == ["active", "active"]
+    assert outcomes(site) == [(AFTER_ATTACH, "not run: no")]
+    ((_, argv),) = site.engine.ran
+    assert argv[4] == "/etc/lxgpu/hooks/after-attach"
+
+
+def test_a_taking_asks_the_script_before_term_and_goes_on(site):
+    """The whole way: rule back, script, TERM; the script hangs, and the card is free all the same."""
+    (row,) = site.inventory.read().held_by("alice")
+    card = next(card for card in site.engine.cards if card.uuid == row.slot.gpu)
+    process = site.probe.run(site.engine.init("alice"), card.nodes)
+    taking = work(site, term_wait_s=1, fence_timeout_s=5)
+    with site.write() as tx:
+        tx.put(replace(row, state=AssignmentState.RELEASING))
+    begun = site.clock.now()
+    finish(site, RELEASE, taking.operation.id)
+    assert not site.inventory.read().held_by("alice")
+    assert [(one.pid, number) for one, number in site.probe.signals] == [(process.pid, signal.SIGTERM)]
+    assert (site.clock.now() - begun).total_seconds() >= WAIT_S
+
+
+def attach(site: Site, number: int) -> None:
+    """`lxgpu attach alice --gpus N`."""
+    request = GpuRequest(instance="alice", owner="", more=0)
+    lending.attach(site, "alice", number=number, more=False, request=request, lease_s=None)
