@@ -10,12 +10,12 @@ from lxgpu.instants import at_wall, show_instant
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import ReserveRequest
-from lxgpu.model.reservation import Kind
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.bounds import Asked, over_hours, over_limits
-from lxgpu.policy.calendar import PROMISED, Skyline, Span, capacity, promises
+from lxgpu.policy.calendar import Skyline, Span, capacity, promises
 from lxgpu.policy.freewindow import into_guarantees
+from lxgpu.policy.lookup import promised_by_pool, reservations_by_id
 from lxgpu.units import format_duration
 
 JUST_NOW_S = 60
@@ -193,7 +193,8 @@ def _when(
     if until > now + timedelta(seconds=rules.horizon_s):
         last = _show(snapshot, now + timedelta(seconds=rules.horizon_s))
         yield Reason("beyond_horizon", f"bookings may reach until {last}, this one ends at {_show(snapshot, until)}")
-    begun = any(row.id in but and row.start == start for row in snapshot.records.reservations)
+    known = reservations_by_id(snapshot.records.reservations)
+    begun = any(known[name].start == start for name in but if name in known)
     if until <= now or (start < now and not begun):
         yield Reason("in_the_past", f"it begins at {_show(snapshot, start)}, and that is over")
 
@@ -204,20 +205,19 @@ def _line(snapshot: Snapshot, request: ReserveRequest, pool: str, but: frozenset
     if is_soft(snapshot.policy, class_of(snapshot, request)):
         spans += [
             Span(row.start, row.until, row.gpus, row.id)
-            for row in snapshot.records.reservations
-            if row.soft and row.pool == pool and row.host == snapshot.seen.host and row.state in PROMISED
-            if row.start is not None and row.id not in but
+            for row in promised_by_pool(snapshot.records.reservations).get((snapshot.seen.host, pool), ())
+            if row.soft and row.start is not None and row.id not in but
         ]
     return Skyline(capacity(snapshot, pool), spans)
 
 
 def _who(snapshot: Snapshot, pool: str, start: datetime, until: datetime, but: frozenset[str] = frozenset()) -> str:
     """Whose bookings lie in that time, the first to begin first."""
-    owner = {row.id: row.owner for row in snapshot.records.reservations if row.kind is Kind.BOOKING}
+    known = reservations_by_id(snapshot.records.reservations)
     spans = promises(snapshot, snapshot.seen.host, pool, but=but)
     there = [span for span in spans if span.start < until and (span.until is None or span.until > start)]
     return ", ".join(
-        f"{owner[span.id]} has {span.gpus}" + (f" until {_show(snapshot, span.until)}" if span.until else "")
+        f"{known[span.id].owner} has {span.gpus}" + (f" until {_show(snapshot, span.until)}" if span.until else "")
         for span in sorted(there, key=lambda span: (span.start, span.id))
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +15,8 @@ from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, Span, larger
-from lxgpu.policy.fairness import owners, used_s
+from lxgpu.policy.fairness import used_s
+from lxgpu.policy.lookup import bookings_by_owner, by_instance, instances_by_owner, reservations_by_id
 from lxgpu.policy.placement import fits
 from lxgpu.units import format_duration
 
@@ -39,7 +39,7 @@ def over_limits(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
     N is a total: cards that the person holds are taken over by the booking, so only those of other models count.
     """
     person, gpus = asked.request.owner, asked.request.gpus
-    mine = [row for row in booked(snapshot, asked.but) if row.owner == person]
+    mine = booked(snapshot, person, asked.but)
     in_class = [row for row in mine if row.class_name == asked.class_name]
     for start, until in _pieces(snapshot, asked):
         entitled = entitled_at(snapshot, person, start)
@@ -69,7 +69,7 @@ def over_limits(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
 def over_hours(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
     """Where the person would have too much booked ahead, or use too much within the window of their allowance."""
     now, person, most = snapshot.now, asked.request.owner, snapshot.policy.rules.bookings.open_gpu_hours
-    ahead = [_span(row) for row in booked(snapshot, asked.but) if row.owner == person]
+    ahead = [_span(row) for row in booked(snapshot, person, asked.but)]
     new = [Span(start, until, asked.request.gpus, "") for start, until in asked.times]
     wanted, had = (sum(_hours(span, now, None) for span in spans) for spans in (new, ahead))
     if had + wanted > most:
@@ -88,13 +88,10 @@ def over_hours(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
             return
 
 
-def booked(snapshot: Snapshot, but: frozenset[str]) -> list[Reservation]:
-    """Every open booking with its times, those named left out."""
-    return [
-        row
-        for row in snapshot.records.reservations
-        if row.kind is Kind.BOOKING and row.open and row.start and row.until and row.id not in but
-    ]
+def booked(snapshot: Snapshot, person: str, but: frozenset[str]) -> list[Reservation]:
+    """A person's open bookings, those named left out."""
+    rows = bookings_by_owner(snapshot.records.reservations).get(person, ())
+    return [row for row in rows if row.id not in but]
 
 
 def entitled_at(snapshot: Snapshot, person: str, at: datetime) -> Entitlement:
@@ -128,37 +125,37 @@ def _pieces(snapshot: Snapshot, asked: Asked) -> Iterator[tuple[datetime, dateti
 
 def _other_models(snapshot: Snapshot, asked: Asked, at: datetime) -> int:
     """Leases of the person that run then, of cards that the booking cannot take over."""
-    models = {gpu.uuid: gpu.model for gpu in snapshot.seen.gpus}
-    models = {card.uuid: card.model for card in snapshot.records.cards} | models
-    owner = owners(snapshot)
     return sum(
-        owner[row.instance] == asked.request.owner
-        and (row.until is None or row.until > at)
-        and not fits(models.get(row.slot.gpu, asked.request.model.replace("*", "")), asked.request.model)
-        for row in _leases(snapshot)
+        (row.until is None or row.until > at) and not fits(model, asked.request.model)
+        for row in _leases(snapshot, asked.request.owner)
+        if (model := _model(snapshot, row.slot.gpu)) is not None
     )
 
 
-def _leases(snapshot: Snapshot) -> Iterator[Assignment]:
-    """Cards that somebody holds without an open booking."""
-    bookings = {row.id for row in snapshot.records.reservations if row.kind is Kind.BOOKING}
-    for row in snapshot.records.assignments:
-        if row.live and row.state is not AssignmentState.QUARANTINED and row.reservation not in bookings:
-            yield row
+def _model(snapshot: Snapshot, uuid: str) -> str | None:
+    known = snapshot.seen.gpu(uuid) or snapshot.records.card(uuid)
+    return known.model if known else None
+
+
+def _leases(snapshot: Snapshot, person: str) -> Iterator[Assignment]:
+    """Cards that a person holds without an open booking."""
+    known, held = reservations_by_id(snapshot.records.reservations), by_instance(snapshot.records.assignments)
+    for instance in instances_by_owner(snapshot.records.instances).get(person, ()):
+        for row in held.get(instance.name, ()):
+            booking = known.get(row.reservation or "")
+            if row.state is not AssignmentState.QUARANTINED and (booking is None or booking.kind is not Kind.BOOKING):
+                yield row
 
 
 def _group_line(snapshot: Snapshot, asked: Asked, name: str) -> Skyline:
     """What a group has over time: of each member the larger of bookings and leases; of the person only bookings."""
-    owner = owners(snapshot)
-    bookings, leases = defaultdict[str, list[Span]](list), defaultdict[str, list[Span]](list)
-    for row in booked(snapshot, asked.but):
-        bookings[row.owner].append(_span(row))
-    for held in _leases(snapshot):
-        if owner[held.instance] != asked.request.owner:
-            leases[owner[held.instance]].append(Span(snapshot.now, held.until, 1, held.id))
-    people = [
-        person
-        for person in {*bookings, *leases}
-        if name in snapshot.policy.groups_of(person, snapshot.unix_groups.get(person, frozenset()))
-    ]
-    return Skyline(0, (span for person in people for span in larger(bookings[person], leases[person])))
+    policy = snapshot.policy
+    people = {*bookings_by_owner(snapshot.records.reservations), *instances_by_owner(snapshot.records.instances)}
+    spans: list[Span] = []
+    for person in people:
+        if name not in policy.groups_of(person, snapshot.unix_groups.get(person, frozenset())):
+            continue
+        mine = person == asked.request.owner
+        held = [] if mine else [Span(snapshot.now, row.until, 1, row.id) for row in _leases(snapshot, person)]
+        spans += larger([_span(row) for row in booked(snapshot, person, asked.but)], held)
+    return Skyline(0, spans)

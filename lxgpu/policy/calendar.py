@@ -14,12 +14,9 @@ from itertools import pairwise
 
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.plan import Reason
-from lxgpu.model.reservation import Kind, ReservationState
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.lookup import by_card, promised_by_pool
 from lxgpu.policy.placement import fits, obstacles
-
-PROMISED = frozenset({ReservationState.SCHEDULED, ReservationState.PREPARING, ReservationState.ACTIVE})
-"""States in which the time of a booking is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +111,11 @@ def promises(snapshot: Snapshot, host: str, pool: str, *, but: frozenset[str] = 
 
     Soft bookings promise nothing, and neither does one that waits.
     """
+    rows = promised_by_pool(snapshot.records.reservations).get((host, pool), ())
     return tuple(
         Span(row.start, row.until, row.gpus, row.id)
-        for row in snapshot.records.reservations
-        if row.kind is Kind.BOOKING
-        and row.state in PROMISED
-        and not row.soft
-        and (row.host, row.pool) == (host, pool)
-        and row.start is not None
-        and row.id not in but
+        for row in rows
+        if not row.soft and row.start is not None and row.id not in but
     )
 
 
@@ -135,12 +128,14 @@ def capacity(snapshot: Snapshot, pool: str) -> int:
 def out_of_service(snapshot: Snapshot) -> Mapping[str, Reason]:
     """Cards that nobody can be promised, by UUID: closed, quarantined, sick or foreign. Held ones are in service."""
     records = snapshot.records
-    stuck = {row.slot.gpu: row for row in records.assignments if row.state is AssignmentState.QUARANTINED}
-    held = {row.slot.gpu for row in records.assignments if row.live}
+    had = by_card(records.assignments)
+    here = [row for gpu in snapshot.seen.gpus for row in had.get(gpu.uuid, ()) if row.live]
+    held = {row.slot.gpu for row in here}
+    stuck = {row.slot.gpu: row.instance for row in here if row.state is AssignmentState.QUARANTINED}
     # Without its assignments a card tells what else stands against it; that it is held makes it no stranger's.
     found = obstacles(replace(records, assignments=()), snapshot.seen)
     left = {uuid: reason for uuid, reason in found.items() if reason.code != "foreign" or uuid not in held}
-    return {uuid: Reason("quarantined", f"in quarantine since {row.instance}") for uuid, row in stuck.items()} | left
+    return {uuid: Reason("quarantined", f"in quarantine since {name} had it") for uuid, name in stuck.items()} | left
 
 
 def pools(snapshot: Snapshot, pattern: str) -> tuple[str, ...]:
@@ -148,11 +143,12 @@ def pools(snapshot: Snapshot, pattern: str) -> tuple[str, ...]:
 
     Of such with as many the one with more free cards comes first, then by name.
     """
-    blocked = obstacles(snapshot.records, snapshot.seen)
-    free = Counter(gpu.model for gpu in snapshot.seen.gpus if gpu.uuid not in blocked)
+    unfit, had = out_of_service(snapshot), by_card(snapshot.records.assignments)
+    fit = [gpu for gpu in snapshot.seen.gpus if gpu.uuid not in unfit]
+    there, free = Counter(gpu.model for gpu in fit), Counter(gpu.model for gpu in fit if gpu.uuid not in had)
 
     def rank(pool: str) -> tuple[int, int, str]:
-        line = Skyline(capacity(snapshot, pool), promises(snapshot, snapshot.seen.host, pool))
+        line = Skyline(there[pool], promises(snapshot, snapshot.seen.host, pool))
         return (-line.free(snapshot.now, None), -free[pool], pool)
 
     return tuple(sorted({gpu.model for gpu in snapshot.seen.gpus if fits(gpu.model, pattern)}, key=rank))

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from lxgpu.instants import show_instant
 from lxgpu.model.plan import Reason
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.bounds import Asked, booked, entitled_at
-from lxgpu.policy.calendar import PROMISED, Skyline, Span, larger, out_of_service
+from lxgpu.policy.bounds import Asked, entitled_at
+from lxgpu.policy.calendar import Skyline, Span, larger, out_of_service
+from lxgpu.policy.lookup import promised_by_pool
 
 
 def into_guarantees(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
@@ -39,7 +40,6 @@ def guaranteed(snapshot: Snapshot, at: datetime) -> dict[tuple[str, ...], tuple[
     policy = snapshot.policy
     named = {member for group in policy.groups.values() for member in group.members if member[0] not in "@*"}
     people = {*policy.users, *named, *(row.name for row in snapshot.records.persons)}
-    people |= {row.owner for row in snapshot.records.reservations}
     promised: dict[tuple[str, ...], tuple[int, frozenset[str]]] = {}
     covering: defaultdict[str, set[str]] = defaultdict(set)
     own = {}
@@ -61,7 +61,8 @@ def guaranteed(snapshot: Snapshot, at: datetime) -> dict[tuple[str, ...], tuple[
 def _left(snapshot: Snapshot, asked: Asked, begin: datetime, until: datetime) -> tuple[int, int, int]:
     """What is left all the while: of the person's own guarantees, beside those of others, and of all cards."""
     person = asked.request.owner
-    rows = [row for row in booked(snapshot, asked.but) if row.state in PROMISED and not row.soft]
+    tables = promised_by_pool(snapshot.records.reservations).values()
+    rows = [row for table in tables for row in table if not row.soft and row.id not in asked.but]
     spans = [(row.owner, Span(row.start or begin, row.until, row.gpus, row.id)) for row in rows]
     own, taken, seen = 0, [], set[str]()
     for gpus, people in guaranteed(snapshot, begin).values():

@@ -16,6 +16,7 @@ from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, Span, larger, out_of_service, promises
+from lxgpu.policy.lookup import by_card, reservations_by_id
 from lxgpu.policy.preemption import lead_s
 
 
@@ -53,7 +54,7 @@ def outlook(snapshot: Snapshot, pool: str, *, more: Iterable[Span] = (), but: fr
     unfit = out_of_service(snapshot)
     cards = {gpu.uuid for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid not in unfit}
     parts: defaultdict[str, _Part] = defaultdict(_Part)
-    reservations = {row.id: row for row in snapshot.records.reservations}
+    reservations = reservations_by_id(snapshot.records.reservations)
     for span in promises(snapshot, snapshot.seen.host, pool, but=but):
         parts[reservations[span.id].instance].booked.append(span)
     for row in _occupants(snapshot, cards):
@@ -94,8 +95,9 @@ def until_for_extension(
 def _occupants(snapshot: Snapshot, cards: set[str]) -> Iterator[Assignment]:
     """Who has each card, or has it next where it is promised on."""
     last: dict[Slot, Assignment] = {}
-    for row in snapshot.records.assignments:
-        if row.slot.gpu in cards and (row.state is AssignmentState.PLANNED or (row.live and row.slot not in last)):
+    had = by_card(snapshot.records.assignments)
+    for row in (row for uuid in cards for row in had.get(uuid, ())):
+        if row.state is AssignmentState.PLANNED or row.slot not in last:
             last[row.slot] = row
     return iter(last.values())
 
