@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -79,19 +80,18 @@ def verify(work: Work) -> None:
     cleared, the cards on their way are plugged in anew, and it is looked at again.
     """
     wanted, seen = picture(work.site, work.name, gpus=work.gpus()), work.glance()
+    trouble: LxgpuError | None = None
     with ThreadPoolExecutor(max_workers=1) as pool:
         alone = pool.submit(check_alone, work, wanted)
         try:
-            trouble = _trouble(work, wanted, seen) if seen.power is Power.RUNNING else None
-        finally:
-            alone.result()
-    if trouble is None:
-        return
-    try:
-        raise trouble
-    except LxgpuError:
+            if seen.power is Power.RUNNING:
+                check_nodes(work, wanted, seen)
+        except LxgpuError as error:
+            trouble = error
+        alone.result()  # a card that is elsewhere too is told before anything else
+    if trouble is not None:
         if not _cleared(work):
-            raise
+            raise trouble
         _plug(work, wanted, wanted.usable - set(coming(work)))
         seen = _plug(work, wanted, wanted.usable)
         check_nodes(work, wanted, seen)
