@@ -275,6 +275,7 @@ def guest_folder(name: str) -> str:
     """The folder of this host that a container sees as /var/lib/lxgpu; on disk, since /run is empty after a boot."""
     folder = settings().state_dir / "guests" / name
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    folder.parent.chmod(0o700)  # a container's own socket lies there, which no user of this host may reach
     return str(folder)
 
 

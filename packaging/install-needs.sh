@@ -27,6 +27,7 @@ ssh                      openssh-client
 ps                       procps
 nsenter                  util-linux
 mount                    mount
+systemd-analyze          systemd
 '
 
 missing=$(
