@@ -29,6 +29,7 @@ def containers(environ: Mapping[str, str] = os.environ) -> list[Item] | None:
     from lxgpu.config.kept import read_kept, stamp  # noqa: PLC0415 -- each import here is counted
     from lxgpu.drivers import lxd_peek  # noqa: PLC0415
     from lxgpu.inventory import peek  # noqa: PLC0415
+    from lxgpu.services.idleviews import published_idle  # noqa: PLC0415
     from lxgpu.services.listing import instance_items, lost, public_host  # noqa: PLC0415
 
     folder = _state_dir(environ)
@@ -39,7 +40,8 @@ def containers(environ: Mapping[str, str] = os.environ) -> list[Item] | None:
     sightings = None if records is None else lxd_peek.peek(known["socket"])
     if records is None or sightings is None or lost(records, sightings):
         return None
-    return instance_items(records, sightings, public_host(known["address"], _listen(known["listen"])))
+    host = public_host(known["address"], _listen(known["listen"]))
+    return instance_items(records, sightings, host, idle=published_idle(folder))
 
 
 def remember(

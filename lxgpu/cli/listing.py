@@ -30,6 +30,7 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     """
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.services import listing, looking  # noqa: PLC0415
+    from lxgpu.services.idleviews import published_idle  # noqa: PLC0415
     from lxgpu.services.report import ssh_host  # noqa: PLC0415
 
     records = looking.records_of(lambda: wiring.inventory(read_only=True))
@@ -37,7 +38,8 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     if found.trouble is not None:
         say_trouble(out.screen, found.trouble)
     host = ssh_host(wiring.settings().network)
-    items = listing.instance_items(records, found.sightings, host, trashed=everything, foreign=everything)
+    idle = published_idle(str(wiring.settings().state_dir))
+    items = listing.instance_items(records, found.sightings, host, trashed=everything, foreign=everything, idle=idle)
     out.items("instances", items, INSTANCE_COLUMNS, empty=NOBODY)
     wiring.remember_for_ls()
     _say_lost(out.screen, listing.lost(records, found.sightings or ()), listing.remedy(records))

@@ -20,6 +20,7 @@ from lxgpu.services import explain, looking, overview, report
 from lxgpu.services.cards import Cards, card_views, past_views
 from lxgpu.services.cardviews import GpuView
 from lxgpu.services.explain import ReasonView
+from lxgpu.services.idleviews import published_idle, published_verdicts
 from lxgpu.services.looking import Look
 from lxgpu.services.overview import StatusView
 from lxgpu.services.unknown import meant
@@ -65,7 +66,8 @@ def scene(screen: Screen, *, quiet: bool = False) -> Scene:
     look = looking.look(wiring.engine(), wiring.probe(known), rows, host=wiring.host_name(), at=times.now)
     if not quiet:
         _say(screen, look)
-    cards = card_views(rows, look.seen, look.readings, mode=_modes(policy))
+    judged = published_verdicts(str(wiring.settings().state_dir))
+    cards = card_views(rows, look.seen, look.readings, mode=_modes(policy), judged=judged)
     return Scene(cards=cards, times=times, moment=times.now, records=rows, policy=policy, look=look)
 
 
@@ -110,7 +112,8 @@ def instance(screen: Screen, name: str) -> Shown | None:
     found = looking.glance_at(wiring.engine(), rows, row.engine_name or name)
     if found.trouble is not None:
         screen.warn(f"{found.trouble.brief}; what is shown is what the inventory knows")
-    views = report.instance_views(rows, found.sightings, wiring.settings(), trashed=True)
+    idle = published_idle(str(wiring.settings().state_dir))
+    views = report.instance_views(rows, found.sightings, wiring.settings(), trashed=True, idle=idle)
     view = next(view for view in views if view.name == name)
     events = wiring.inventory(read_only=True).events(subject=name, limit=_EVENTS)
     return Shown(view=view, row=row, records=rows, events=events, times=lab_times(screen)[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lxgpu.model.assignment import Assignment, AssignmentState, Card
@@ -12,7 +12,7 @@ from lxgpu.model.plan import Reason
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.policy.exclusivity import Holding, holdings
 from lxgpu.policy.placement import obstacles
-from lxgpu.services.cardviews import FOREIGN, FREE, GpuView, ProcessView, SlotView
+from lxgpu.services.cardviews import BUSY, FOREIGN, FREE, IDLE, UNKNOWN, GpuView, ProcessView, SlotView
 
 _SICKNESS = ("missing", "closed", "quarantined", "sick")
 _TOLD = frozenset({"held", "closed", "quarantined"})
@@ -28,7 +28,12 @@ class Cards:
 
 
 def card_views(
-    records: Records, seen: Observation | None, readings: Readings | None, *, mode: Callable[[str], str | None]
+    records: Records,
+    seen: Observation | None,
+    readings: Readings | None,
+    *,
+    mode: Callable[[str], str | None],
+    judged: Mapping[str, str] | None = None,
 ) -> Cards:
     """All cards that LXD shows or the inventory remembers, in PCI order.
 
@@ -37,6 +42,7 @@ def card_views(
         seen: what LXD showed; None when it did not answer, which makes nothing missing and nothing free.
         readings: NVML's sample; None when it was not asked.
         mode: how a card of a UUID is divided, by the policy.
+        judged: what is judged of held cards by their samples, by UUID: one at work a while ago is not idle now.
     """
     present = {gpu.uuid: gpu for gpu in seen.gpus} if seen else {}
     remembered = {card.uuid: card for card in records.cards}
@@ -53,7 +59,9 @@ def card_views(
         slots = _slots(records, uuid, trouble, strange.get(uuid, ()), known=seen is not None)
         source = present.get(uuid) or remembered.get(uuid)
         host = seen.host if seen and uuid in present else source.host if source else None
-        views.append(_view(uuid, source, reading, slots, host=host, mode=mode(uuid), health=health))
+        view = _view(uuid, source, reading, slots, host=host, mode=mode(uuid), health=health)
+        at_work = view.verdict == IDLE and (judged or {}).get(uuid) == BUSY
+        views.append(replace(view, verdict=BUSY) if at_work else view)
     order = sorted(views, key=_order)
     return Cards(views=tuple(order), notes={view.uuid: _note(records, view, blocked) for view in order})
 
@@ -130,13 +138,19 @@ def _order(view: GpuView) -> tuple[str, str, str]:
 
 
 def verdict(reading: Reading) -> str:
-    """`busy`, `idle` or `unknown` by one sample; what is not known is never idle, a display server is no use."""
+    """`busy`, `foreign`, `idle` or `unknown` by one sample.
+
+    What is not known is never idle, and a display server is no use. Foreign: what computes are the host's own
+    processes, which are nobody's.
+    """
     computing = [one for one in reading.processes or () if one.kind == "compute"]
+    if computing and all(one.instance is None for one in computing):
+        return FOREIGN
     if computing or (reading.utilization_percent or 0) > 0:
-        return "busy"
+        return BUSY
     if reading.fault or reading.processes is None or reading.utilization_percent is None:
-        return "unknown"
-    return "idle"
+        return UNKNOWN
+    return IDLE
 
 
 def _slots(

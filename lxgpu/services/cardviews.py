@@ -10,6 +10,7 @@ from datetime import datetime
 
 FREE = "free"
 FOREIGN = "foreign"
+BUSY, IDLE, UNKNOWN = "busy", "idle", "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class ProcessView:
 class GpuView:
     """One card. `health` is ok, missing, closed, quarantined or sick; None when nothing tells.
 
-    `verdict` is busy, idle or unknown at this moment; None when NVML was not asked.
+    `verdict` is busy, foreign (only the host's own processes use it), idle or unknown; None when NVML was not asked.
     """
 
     uuid: str

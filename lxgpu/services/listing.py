@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     Row = Any
@@ -30,7 +30,13 @@ def public_host(address: str, listen: str) -> str:
 
 
 def instance_items(
-    records: Row, sightings: Sequence[Row] | None, ssh_host: str, *, trashed: bool = False, foreign: bool = False
+    records: Row,
+    sightings: Sequence[Row] | None,
+    ssh_host: str,
+    *,
+    trashed: bool = False,
+    foreign: bool = False,
+    idle: Mapping[str, Item] | None = None,
 ) -> list[Item]:
     """All containers by name.
 
@@ -40,6 +46,7 @@ def instance_items(
         ssh_host: what people type after `ssh`.
         trashed: with deleted ones that are still kept.
         foreign: with those that lxgpu did not make.
+        idle: whether the containers that hold cards use them, by name, as far as it is known.
     """
     seen = {sighting.name: sighting for sighting in sightings or () if sighting.project == "default"}
     cards = {card.uuid: card for card in records.cards}
@@ -54,6 +61,8 @@ def instance_items(
             sighting = seen.get(row.engine_name or row.name)
             item = _item(row, sighting, state=state_of(row, sighting, reachable=sightings is not None))
             item["gpus"] = _held(held.get(row.name, []), cards, sighting)
+            if item["gpus"] and idle:
+                item["idle"] = idle.get(row.name, item["idle"])
             item["ssh"] = _ssh(row, people.get(row.owner), ssh_host)
             items.append(item)
     if foreign and sightings is not None:

@@ -9,8 +9,10 @@ from lxgpu.model.snapshot import Records
 from lxgpu.services import looking
 from lxgpu.services.cards import card_views
 from lxgpu.services.headline import count, headline
+from lxgpu.services.idleviews import with_idle
 from lxgpu.services.overview import pool_view, status_view
 from lxgpu.services.report import instance_views
+from lxgpu.services.sampling import judge_all
 from lxgpu.services.site import Site
 from lxgpu.services.statusfile import DaemonView, Published
 
@@ -21,8 +23,16 @@ def published(site: Site, daemon: DaemonView) -> Published:
     """Look, and write down what the commands that only look would show."""
     now, policy = site.clock.now(), site.policy()
     look = looking.look(site.engine, site.probe, site.inventory.read(), host=site.host, at=now)
-    cards = card_views(look.records, look.seen, look.readings, mode=lambda uuid: policy.rules.card(uuid).mode.value)
+    verdicts = judge_all(site, look.seen, look.records, policy) if look.seen else {}
+    cards = card_views(
+        look.records,
+        look.seen,
+        look.readings,
+        mode=lambda uuid: policy.rules.card(uuid).mode.value,
+        judged={slot.gpu: verdict.use.value for slot, verdict in verdicts.items()},
+    )
     instances = instance_views(look.records, look.seen.sightings if look.seen else None, site.settings)
+    instances = with_idle(instances, look.records, verdicts)
     status = status_view(
         look,
         cards,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lxgpu.model.instance import Limits, Sighting
@@ -21,10 +22,11 @@ def instance_views(
     *,
     trashed: bool = False,
     foreign: bool = False,
+    idle: Mapping[str, dict[str, Any]] | None = None,
 ) -> tuple[InstanceView, ...]:
     """All containers by name; the arguments are those of `listing.instance_items`."""
     host = ssh_host(settings.network)
-    items = instance_items(records, sightings, host, trashed=trashed, foreign=foreign)
+    items = instance_items(records, sightings, host, trashed=trashed, foreign=foreign, idle=idle)
     return tuple(_view(item) for item in items)
 
 
@@ -41,6 +43,11 @@ def _view(item: dict[str, Any]) -> InstanceView:
         gpus=tuple(HeldView(**held) for held in item["gpus"]),
         ssh=SshView(**item["ssh"]),
         limits=limits if isinstance(limits, Limits) else Limits(**limits),
-        idle=IdleView(**item["idle"]),
+        idle=_idle(item["idle"]),
         **rest,
     )
+
+
+def _idle(item: Mapping[str, Any]) -> IdleView:
+    since = item["since"]
+    return IdleView(item["verdict"], datetime.fromisoformat(since) if isinstance(since, str) else since)

@@ -163,11 +163,11 @@ def test_without_lxd_nothing_is_free(site):
     [
         ({"utilization_percent": 0, "processes": ()}, "idle"),
         ({"utilization_percent": 40, "processes": ()}, "busy"),
-        ({"utilization_percent": 0, "processes": (GpuProcess(7, None, "compute"),)}, "busy"),
+        ({"utilization_percent": 0, "processes": (GpuProcess(7, None, "compute", instance="a"),)}, "busy"),
         ({"utilization_percent": 0, "processes": (GpuProcess(7, 100, "graphics"),)}, "idle"),
         ({"utilization_percent": 0, "processes": None}, "unknown"),
         ({"utilization_percent": None, "processes": ()}, "unknown"),
-        ({"utilization_percent": None, "processes": (GpuProcess(7, None, "compute"),)}, "busy"),
+        ({"utilization_percent": None, "processes": (GpuProcess(7, None, "compute", instance="a"),)}, "busy"),
         ({"fault": "lost"}, "unknown"),
     ],
 )
