@@ -46,8 +46,8 @@ def plan_reserve(site: Site, request: ReserveRequest) -> Plan:
     return decide_reserve(snapshot, replace(request, owner=row.owner), identifier=_new_id()).plan
 
 
-def reserve(site: Site, request: ReserveRequest) -> Booked:
-    """Write a request down, and begin with what it asks for now.
+def reserve(site: Site, request: ReserveRequest, *, begin: bool = True) -> Booked:
+    """Write a request down, and begin with what it asks for now; without `begin` that is left to the daemon.
 
     Errors: the reasons of the policy when it refuses; `not_found`, `not_ready`.
     """
@@ -67,7 +67,8 @@ def reserve(site: Site, request: ReserveRequest) -> Booked:
 
     decided = _on_one_version(site, write)
     mirror_promises(site)
-    tick(site)
+    if begin:
+        tick(site)
     rows = (site.inventory.reservation(row.id) or row for row in decided.rows)
     return Booked(tuple(rows), decided.plan)
 
@@ -96,12 +97,12 @@ def plan_cancel(site: Site, identifier: str, *, series: bool = False) -> Plan:
 
 
 def cancel(
-    site: Site, identifier: str, *, instance: str | None = None, series: bool = False
+    site: Site, identifier: str, *, instance: str | None = None, series: bool = False, begin: bool = True
 ) -> tuple[Reservation, ...]:
     """End reservations: before the cards are there nothing is left of them; a running one gives its time back.
 
     The cards of a running one are kept, like any whose time is over, until somebody waits. `instance`: only if it is
-    that one's. Errors: `not_found`, `conflict` (it is over already).
+    that one's. Without `begin` what follows from it is left to the daemon. Errors: `not_found`, `conflict` (it is over already).
     """
     ensure_identity(site)
     row = find(site, identifier)
@@ -123,7 +124,8 @@ def cancel(
 
     ended = _on_one_version(site, write)
     mirror_promises(site)
-    tick(site)
+    if begin:
+        tick(site)
     return ended
 
 
