@@ -43,6 +43,13 @@ def admit_booking(
 
 
 def admit_series(
+    snapshot: Snapshot, request: ReserveRequest, times: Sequence[Times], but: frozenset[str] = frozenset()
+) -> tuple[Reason, ...]:
+    """As `admit_booking`, for all times of a series at once: they add up to what is booked ahead and used."""
+    return _admit(snapshot, request, times, but)
+
+
+def room_for_all(
     snapshot: Snapshot,
     request: ReserveRequest,
     times: Sequence[Times],
@@ -50,18 +57,23 @@ def admit_series(
     pool: str,
     but: frozenset[str] = frozenset(),
 ) -> tuple[Reason, ...]:
-    """Why a series is refused, which is then refused whole: as `admit_booking`, and `no_room` with all dates."""
-    reasons = list(_admit(snapshot, request, times, but))
-    blocked = []
-    for start, until in times:
-        for reason in room(snapshot, request, pool=pool, start=start, until=until, but=but):
-            if reason.code != "no_room":
-                return (*reasons, reason)
-            blocked.append(f"{start.astimezone(snapshot.policy.zone):%Y-%m-%d} ({_who(snapshot, pool, start, until)})")
-    if blocked:
-        text = f"{len(blocked)} of {len(times)} weeks have no room for {_cards(request.gpus, pool)}: "
-        reasons.append(Reason("no_room", text + ", ".join(blocked)))
-    return tuple(reasons)
+    """As `room`, for all times of a series: without room for one of them it is refused whole, with the dates."""
+    found = {
+        start: reasons
+        for start, until in times
+        if (reasons := room(snapshot, request, pool=pool, start=start, until=until, but=but))
+    }
+    if len(times) == 1 or any(reason.code != "no_room" for reasons in found.values() for reason in reasons):
+        return next(iter(found.values()), ())
+    if not found:
+        return ()
+    dates = (
+        f"{start.astimezone(snapshot.policy.zone):%Y-%m-%d} ({_who(snapshot, pool, start, until, but)})"
+        for start, until in times
+        if start in found
+    )
+    text = f"{len(found)} of {len(times)} weeks have no room for {_cards(request.gpus, pool)}: {', '.join(dates)}"
+    return (Reason("no_room", text),)
 
 
 def room(

@@ -81,17 +81,6 @@ def until_for_lease(
     return until if booked is None else min(until, booked)
 
 
-def until_for_extension(
-    snapshot: Snapshot, pool: str, instance: str, until: datetime, *, gpus: int, class_name: str, but: frozenset[str]
-) -> datetime:
-    """How far what is held may be extended: `until`, or a lead before the next booking that needs the cards.
-
-    `but` names the assignments and the booking that are extended.
-    """
-    latest = until_for_lease(snapshot, pool, instance, until, gpus=gpus, but=but)
-    return until if latest == until else latest - timedelta(seconds=lead_s(snapshot.policy, class_name))
-
-
 def _occupants(snapshot: Snapshot, cards: set[str]) -> Iterator[Assignment]:
     """Who has each card, or has it next where it is promised on."""
     last: dict[Slot, Assignment] = {}

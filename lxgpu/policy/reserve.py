@@ -11,7 +11,7 @@ from lxgpu.model.request import Need, ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
-from lxgpu.policy.booking import admit_booking, occurrences, room
+from lxgpu.policy.booking import admit_booking, admit_series, is_soft, occurrences, room, room_for_all
 from lxgpu.policy.calendar import Skyline, pools, promises
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.pending import ahead_s
@@ -105,16 +105,16 @@ def _booked(snapshot: Snapshot, request: ReserveRequest, at: datetime, identifie
     times: Sequence[tuple[datetime, datetime]] = ((at, at + length),)
     if request.weekly:
         times = occurrences(at, at + length, horizon, snapshot.policy.zone)
-    reasons: list[Reason] = []
-    for start, until in times:
-        reasons += (item for item in admit_booking(snapshot, request, start=start, until=until) if item not in reasons)
+    reasons = list(admit_series(snapshot, request, times))
     if not pools(snapshot, request.model):
         reasons.append(_no_model(snapshot, request))
     if reasons:
         return Decided(Plan(Verdict.REFUSED, tuple(reasons)))
     refusals: list[Reason] = []
     for pool in pools(snapshot, request.model):
-        why = [item for start, until in times for item in _no_place(snapshot, request, pool, start, until)]
+        why = list(room_for_all(snapshot, request, times, pool=pool))
+        if not why:
+            why = [item for start, until in times for item in _no_place(snapshot, request, pool, start, until)]
         if not why:
             rows = _series(snapshot, request, pool, times, identifier)
             return Decided(_scheduled(snapshot, rows), rows)
@@ -125,10 +125,7 @@ def _booked(snapshot: Snapshot, request: ReserveRequest, at: datetime, identifie
 def _no_place(
     snapshot: Snapshot, request: ReserveRequest, pool: str, start: datetime, until: datetime
 ) -> tuple[Reason, ...]:
-    """Why a pool cannot hold a booking: others' bookings, or holders who need not yield by then."""
-    booked = room(snapshot, request, pool=pool, start=start, until=until)
-    if booked:
-        return tuple(booked)
+    """Why a pool that is not booked cannot hold a booking all the same: holders who need not yield by then."""
     need = Need(request.instance, request.owner, request.gpus, _class(snapshot, request), start, until, pool)
     blocked = obstacles(snapshot.records, snapshot.seen)
     cards = {gpu.uuid for gpu in snapshot.seen.gpus if gpu.model == pool}
@@ -178,7 +175,8 @@ def _scheduled(snapshot: Snapshot, rows: Sequence[Reservation]) -> Plan:
         why = f"{row.gpus} GPUs of {row.pool}: free ones are bound, who must yield is warned in time"
         steps.append(PlannedStep("prepare", row.instance, None, max(snapshot.now, start - bind), why))
         steps.append(PlannedStep("attach", row.instance, None, start, f"{row.gpus} GPUs"))
-        steps.append(PlannedStep("start", row.instance, None, start, f"{row.gpus} GPUs"))
+        soft = f"; a booking in class {row.class_name} may be displaced" if row.soft else ""
+        steps.append(PlannedStep("start", row.instance, None, start, f"{row.gpus} GPUs{soft}"))
         steps.append(PlannedStep("finish", row.instance, None, until, "kept until somebody waits"))
     return Plan(Verdict.GRANTED, steps=tuple(steps), when=rows[0].start)
 
@@ -199,6 +197,7 @@ def _row(
         model=request.model,
         host=snapshot.seen.host,
         note=request.note,
+        soft=is_soft(snapshot.policy, _class(snapshot, request)),
         no_warning=request.no_warning,
     )
 

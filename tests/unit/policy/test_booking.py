@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from calendar_worlds import A100, NOW, PLAIN, cases, from_case, hours, policy_of
 
 from lxgpu.errors import CATALOGUE, LxgpuError
 from lxgpu.model.request import ReserveRequest
-from lxgpu.policy.booking import admit_booking, admit_series, is_soft, next_room, occurrences, room
+from lxgpu.policy.booking import admit_booking, admit_series, is_soft, next_room, occurrences, room, room_for_all
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -66,11 +67,15 @@ def test_a_weekly_series_that_meets_another_booking_is_refused_whole_with_the_da
     request = ReserveRequest("alice", "alice", 2, 7200, at=hours(1), weekly=True)
     times = occurrences(hours(1), hours(3), hours(24 * 30), UTC)
     assert len(times) == 5
-    (reason,) = admit_series(snapshot, request, times, pool=A100)
+    (reason,) = room_for_all(snapshot, request, times, pool=A100)
     assert reason.code == "no_room"
     assert "2 of 5 weeks" in reason.text
     assert "2027-03-08 (bob has 4" in reason.text
     assert "2027-03-15 (carol has 3" in reason.text
+    (alone,) = room_for_all(snapshot, request, times[1:2], pool=A100)
+    assert alone == room(snapshot, request, pool=A100, start=times[1][0], until=times[1][1])[0]
+    (never,) = room_for_all(snapshot, replace(request, gpus=5), times, pool=A100)
+    assert never.code == "too_few_gpus"
 
 
 def test_a_series_counts_all_its_weeks_as_booked_ahead(tmp_path: Path) -> None:
@@ -78,8 +83,9 @@ def test_a_series_counts_all_its_weeks_as_booked_ahead(tmp_path: Path) -> None:
     snapshot = world(policy_of("{version: 1, reservations: {open_gpu_hours: 8}}", tmp_path))
     request = ReserveRequest("alice", "alice", 1, 7200, at=hours(1), weekly=True)
     times = occurrences(hours(1), hours(3), hours(24 * 30), UTC)
-    assert [reason.code for reason in admit_series(snapshot, request, times, pool=A100)] == ["over_open_hours"]
-    assert admit_series(snapshot, request, times[:4], pool=A100) == ()
+    assert [reason.code for reason in admit_series(snapshot, request, times)] == ["over_open_hours"]
+    assert admit_series(snapshot, request, times[:4]) == ()
+    assert room_for_all(snapshot, request, times, pool=A100) == ()
 
 
 def test_a_series_keeps_its_wall_clock_time_when_the_clocks_change() -> None:

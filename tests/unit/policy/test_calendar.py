@@ -12,7 +12,7 @@ from calendar_worlds import A100, HOST, NOW, PLAIN, T4, cases, from_case, holdin
 
 from lxgpu.model.instance import Power, Sighting
 from lxgpu.policy.calendar import Skyline, Span, capacity, larger, out_of_service, pools, promises
-from lxgpu.policy.outlook import outlook, until_for_extension, until_for_lease
+from lxgpu.policy.outlook import outlook, until_for_lease
 
 LINE = (Span(hours(1), hours(3), 3, "a"), Span(hours(2), hours(4), 1, "b"), Span(hours(6), None, 2, "c"))
 
@@ -139,12 +139,8 @@ def test_until_when_what_is_granted_now_may_last(case: dict[str, Any], tmp_path:
     """Each case's own promise."""
     asks, snapshot = case["asks"], from_case(case, tmp_path)
     until, gpus = hours(asks["until"]), asks.get("gpus", 1)
-    if "extends" in asks:
-        but = frozenset(asks["extends"])
-        found = until_for_extension(snapshot, A100, asks["who"], until, gpus=gpus, class_name="normal", but=but)
-    else:
-        found = until_for_lease(snapshot, A100, asks["who"], until, gpus=gpus)
-    assert found == hours(case["lasts"]) - timedelta(minutes=case.get("less_minutes", 0))
+    but = frozenset(asks.get("instead", ()))
+    assert until_for_lease(snapshot, A100, asks["who"], until, gpus=gpus, but=but) == hours(case["lasts"])
 
 
 def test_a_card_that_is_promised_on_counts_for_whom_it_is_promised_to(tmp_path: Path) -> None:
