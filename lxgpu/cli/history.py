@@ -54,13 +54,16 @@ def history(out: Output, *, subject: str | None, since: int | None, limit: int) 
 
 
 @click.command()
-@click.argument("subject", metavar="NAME|GPU")
+@click.argument("subject", metavar="NAME|GPU|ID")
 @params.output
 def why(out: Output, subject: str) -> None:
-    """Explain the state of a container or a card: who did it, when, by which rule, and what would change it."""
-    from lxgpu.cli import looks  # noqa: PLC0415 -- not for --help
+    """Explain the state of a container, a card or a reservation.
 
-    reasons, times = looks.why(out.screen, subject)
+    Who did it, when, by which rule, with the numbers that were compared; what it waits for, and what would change it.
+    """
+    from lxgpu.cli import whys  # noqa: PLC0415 -- not for --help
+
+    reasons, times = whys.why(out.screen, subject)
     out.items("reasons", reasons, _reason_columns(times))
 
 

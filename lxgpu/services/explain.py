@@ -16,6 +16,7 @@ from lxgpu.model.instance import Instance
 from lxgpu.model.operation import Event
 from lxgpu.model.snapshot import Records
 from lxgpu.services.cardviews import FOREIGN, GpuView
+from lxgpu.services.traces import slots_of
 from lxgpu.services.views import InstanceView
 
 Show = Callable[[datetime], str]
@@ -49,12 +50,12 @@ _STATES = {
 
 
 def about_gpu(
-    records: Records, view: GpuView, note: str, events: Sequence[Event], *, show: Show
+    records: Records, view: GpuView, note: str, events: Sequence[Event], *, show: Show, now: datetime | None = None
 ) -> tuple[ReasonView, ...]:
-    """Who holds a card, since when and by whose doing, or why nobody may have it."""
+    """Who holds a card, since when and by whose doing, or why nobody may have it; at `now` a lease may be over."""
     mine = [event for event in events if concerns(event, view.uuid)]
     rows = [row for row in records.assignments if row.slot.gpu == view.uuid and row.live]
-    found = [_holding(row, mine, show) for row in rows]
+    found = [_holding(row, mine, show, now) for row in rows]
     found += [
         ReasonView(view.uuid, FOREIGN, f"{slot.holder} has it attached without lxgpu, so it is lent to nobody")
         for slot in view.slots
@@ -67,16 +68,22 @@ def about_gpu(
 
 
 def about_instance(
-    records: Records, row: Instance, view: InstanceView, events: Sequence[Event], *, show: Show
+    records: Records,
+    row: Instance,
+    view: InstanceView,
+    events: Sequence[Event],
+    *,
+    show: Show,
+    now: datetime | None = None,
 ) -> tuple[ReasonView, ...]:
     """The state of a container, what it holds and by whose doing, what is under way, what was refused to it last."""
     mine = [event for event in events if event.subject == row.name]
     state = view.state or "unknown"
     text = _STATES.get(state, "LXD says it is changing") + (f": {row.reason}" if row.reason else "")
-    found = [_fact(row.name, state, text, _last(mine, *_KINDS.get(state, ("created",))))]
+    found = [fact(row.name, state, text, _last(mine, *_KINDS.get(state, ("created",))))]
     if state == "stopped" and row.running:
         found.append(ReasonView(row.name, "stopped_outside", "it should run: it stopped by itself or without lxgpu"))
-    found += [_holding(held, mine, show) for held in records.held_by(row.name)]
+    found += [_holding(held, mine, show, now) for held in records.held_by(row.name)]
     found += [
         ReasonView(
             row.name,
@@ -106,9 +113,7 @@ def last_refusal(name: str, events: Iterable[Event]) -> tuple[ReasonView, ...]:
 
 def concerns(event: Event, uuid: str) -> bool:
     """Whether an event is about a card."""
-    slots = event.detail.get("slots")
-    named = [Slot.parse(str(slot)).gpu for slot in slots] if isinstance(slots, (list, tuple)) else []
-    return uuid in {event.subject, event.detail.get("gpu"), *named}
+    return uuid in {event.subject, *(slot.gpu for slot in slots_of(event))}
 
 
 _KINDS = {
@@ -119,17 +124,21 @@ _KINDS = {
 }
 
 
-def _holding(row: Assignment, events: Iterable[Event], show: Show) -> ReasonView:
+def _holding(row: Assignment, events: Iterable[Event], show: Show, now: datetime | None) -> ReasonView:
     until = f", until {show(row.until)}" if row.until else ", without an end"
+    if row.until and now and row.until <= now:
+        until = f" past its time, which ended at {show(row.until)}: it is kept until someone waits for it"
+    gives = f" and gives it up at {show(row.due_at)}" if row.due_at else ""
     words = {
         AssignmentState.ATTACHING: "gets it now",
+        AssignmentState.WARNED: f"holds it{gives}: they are warned",
         AssignmentState.RELEASING: "gives it back: it is not proven free yet",
         AssignmentState.QUARANTINED: "had it last; it could not be proven free, so nobody gets it",
     }
     text = words.get(row.state, f"holds it{until}")
     kinds = ("quarantined",) if row.state is AssignmentState.QUARANTINED else ("attached",)
     event = next((one for one in events if one.kind in kinds and concerns(one, row.slot.gpu)), None)
-    made = _fact(str(row.slot), row.state.value, f"{row.instance} {text}", event)
+    made = fact(str(row.slot), row.state.value, f"{row.instance} {text}", event)
     return made if event else ReasonView(made.subject, made.code, made.text, at=row.since or row.created_at)
 
 
@@ -171,7 +180,7 @@ def _free(records: Records, view: GpuView, events: Iterable[Event], show: Show) 
     last = next((one for one in events if one.kind == "released"), None)
     if last is None:
         return ReasonView(view.uuid, "free", f"nobody holds it{proof}")
-    return _fact(view.uuid, "free", f"nobody holds it: {last.subject} gave it back{proof}", last)
+    return fact(view.uuid, "free", f"nobody holds it: {last.subject} gave it back{proof}", last)
 
 
 def _told(name: str, event: Event) -> ReasonView:
@@ -180,14 +189,15 @@ def _told(name: str, event: Event) -> ReasonView:
     more = "; ".join(map(str, why)) if isinstance(why, (list, tuple)) else str(why or "")
     if event.kind == "refused":
         asked = event.detail.get("message")
-        return _fact(name, "refused", "; ".join(filter(None, [str(asked or "refused"), more])), event)
+        return fact(name, "refused", "; ".join(filter(None, [str(asked or "refused"), more])), event)
     if event.kind == "create_undone":
-        return _fact(name, event.kind, f"its making failed and was undone: {more or 'no reason was noted'}", event)
+        return fact(name, event.kind, f"its making failed and was undone: {more or 'no reason was noted'}", event)
     trash = event.detail.get("trash")
-    return _fact(name, event.kind, "it was deleted" + (f" and is kept as {trash}" if trash else ""), event)
+    return fact(name, event.kind, "it was deleted" + (f" and is kept as {trash}" if trash else ""), event)
 
 
-def _fact(subject: str, code: str, text: str, event: Event | None) -> ReasonView:
+def fact(subject: str, code: str, text: str, event: Event | None) -> ReasonView:
+    """One fact, with time, actor and rule of the event that made it so."""
     if event is None:
         return ReasonView(subject, code, text)
     return ReasonView(subject, code, text, at=event.at, actor=event.actor, rule=event.rule or None)

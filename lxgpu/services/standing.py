@@ -16,10 +16,14 @@ from lxgpu.model.reservation import ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.backfill import estimates
 from lxgpu.policy.queue import in_order
+from lxgpu.policy.waiting import why_waiting
 from lxgpu.services.reservationviews import Standing
 
 LOOKS_BACK = timedelta(days=35)
 """How far fairness looks back: five half-lives of a week."""
+
+EXPLAINED = 20
+"""For so many from the head of the line it is worked out what they wait for."""
 
 
 def standings(
@@ -33,8 +37,15 @@ def standings(
     if policy is None or not waiting:
         return {}
     snapshot = remembered(records, policy, host=host, now=now, past=past)
-    found = estimates(snapshot, in_order(snapshot, waiting))
-    return {row.id: Standing(*found.get(row.id, (None, None))) for row in waiting}
+    order = in_order(snapshot, waiting)
+    found = estimates(snapshot, order)
+    whys = {row.id: why_waiting(snapshot, row)[0].text for row in order[:EXPLAINED]}
+    return {row.id: _standing(found.get(row.id), whys.get(row.id, "")) for row in waiting}
+
+
+def _standing(found: tuple[int, datetime | None] | None, why: str) -> Standing:
+    position, estimate = found or (None, None)
+    return Standing(position, estimate, why)
 
 
 def remembered(

@@ -7,12 +7,15 @@ The kinds are `warned`, `unwarned`, `releasing`, `released`, `displaced`, `retur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 
 from lxgpu.figures import short_duration
 from lxgpu.model.gpu import Slot
 from lxgpu.model.operation import Event
 
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 TAKING = ("displaced", "releasing", "warned")
 """Events of a holder who gives way; the later one knows more."""
 
@@ -65,9 +68,13 @@ def rule_of(events: Iterable[Event], instance: str, slot: Slot, reservation: str
     return (event.rule or None) if event else None
 
 
-def in_words(numbers: Mapping[str, object]) -> str:
-    """Numbers for people: `idle 3h, threshold 2h, priority 10`; what is not known is left out."""
-    return ", ".join(f"{_name(key)} {_value(key, value)}" for key, value in numbers.items() if value not in (None, ""))
+def in_words(numbers: Mapping[str, object], show: Callable[[datetime], str] | None = None) -> str:
+    """Numbers for people: `idle 3h, threshold 2h, priority 10`; what is not known is left out.
+
+    `show` writes the instants among them.
+    """
+    known = {key: value for key, value in numbers.items() if value not in (None, "")}
+    return ", ".join(f"{_name(key)} {_value(key, value, show)}" for key, value in known.items())
 
 
 def _name(key: str) -> str:
@@ -76,7 +83,9 @@ def _name(key: str) -> str:
     return key.replace("_", " ")
 
 
-def _value(key: str, value: object) -> str:
+def _value(key: str, value: object, show: Callable[[datetime], str] | None) -> str:
+    if show is not None and isinstance(value, str) and _INSTANT.fullmatch(value):
+        return show(datetime.fromisoformat(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)) and key.endswith("_s"):

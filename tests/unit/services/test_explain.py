@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 from fakes.site import make_site, newcomer, request_for
 from inventory_rows import at, operation
@@ -66,6 +69,25 @@ def test_a_holder_is_told_with_who_gave_it(site):
     assert of_card.text == f"alice holds it, until {held.until}"
     assert of_card.at == held.since
     assert of_card.actor == "carol (sudo)"
+
+
+def test_a_lease_that_is_over_is_kept_until_someone_waits(site):
+    """What the last line of `gpus` says of all is said of the one card, and of a warned one when it goes."""
+    newcomer(site, "alice", gpus=1, lease_s=60)
+    (held,) = site.inventory.read().held_by("alice")
+    found, seen = site.inventory.read(), site.engine.instances()
+    (view,) = instance_views(found, seen, site.settings)
+
+    def told(now, rows=found):
+        reasons = explain.about_instance(rows, rows.instance("alice"), view, [], show=str, now=now)
+        return reasons[1].text
+
+    assert told(held.until - timedelta(seconds=1)) == f"alice holds it, until {held.until}"
+    over = f"alice holds it past its time, which ended at {held.until}: it is kept until someone waits for it"
+    assert told(held.until) == over
+    warned = replace(held, state=AssignmentState.WARNED, due_at=held.until)
+    rows = replace(found, assignments=(warned,))
+    assert told(held.since, rows) == f"alice holds it and gives it up at {held.until}: they are warned"
 
 
 def test_a_free_card_tells_who_had_it_last(site):

@@ -1,0 +1,126 @@
+"""The gathering for `lxgpu why`: of a container, a name that once was one, a reservation, a card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from lxgpu import wiring
+from lxgpu.cli import bookings, looks
+from lxgpu.cli.render import Screen
+from lxgpu.cli.times import Times, lab_times
+from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.quota import Policy
+from lxgpu.model.reservation import Kind, Reservation
+from lxgpu.model.snapshot import Records, Snapshot
+from lxgpu.ports import Inventory
+from lxgpu.services import explain, looking, observe, reasons, standing
+from lxgpu.services.explain import ReasonView
+from lxgpu.services.reservationviews import Standing
+
+_PAST = timedelta(days=90)
+"""How far back a beginning of a reservation's id is looked for."""
+_AWAY = frozenset({"unavailable", "outcome_unknown", "engine"})
+
+Told = tuple[tuple[ReasonView, ...], Times]
+
+
+def why(screen: Screen, subject: str) -> Told:
+    """What there is to say.
+
+    Raises:
+        LxgpuError: `not_found`: there is and was nothing of that name.
+    """
+    shown = looks.instance(screen, subject)
+    if shown is not None:
+        return _of_instance(shown), shown.times
+    gone = explain.about_absent(subject, looks.events_of(subject))
+    if gone:
+        return gone, lab_times(screen)[0]
+    times, policy = lab_times(screen)
+    row = looking.reservation_named(_store, subject, since=times.now - _PAST)
+    if row is not None:
+        return _of_reservation(screen, row, times, policy), times
+    return _of_card(screen, subject)
+
+
+def _of_instance(shown: looks.Shown) -> tuple[ReasonView, ...]:
+    records, row, times = shown.records, shown.row, shown.times
+    show, now = times.show, times.now
+    found = explain.about_instance(records, row, shown.view, shown.events, show=show, now=now)
+    yielding = reasons.about_yielding(records, row.name, shown.events, known=_known(records), show=show)
+    own = [
+        reasons.about_reservation(records, one, shown.events, stand=Standing(), show=show)[0]
+        for one in records.reservations
+        if one.instance == row.name and one.kind is not Kind.RETURN
+    ]
+    kept = [
+        ReasonView(row.name, "kept", f"idle cards are left to it until {show(one.until)}: {one.reason}", at=one.since)
+        for one in records.keeps
+        if one.instance == row.name and one.since <= now < one.until
+    ]
+    return (*found, *yielding, *own, *kept)
+
+
+def _of_reservation(screen: Screen, row: Reservation, times: Times, policy: Policy | None) -> tuple[ReasonView, ...]:
+    ledger = bookings.ledger_of(policy, row, now=times.now)
+    obstacles: list[tuple[str, str]] = []
+    if row.pending and policy is not None:
+        from lxgpu.policy.waiting import why_waiting  # noqa: PLC0415 -- for those that wait
+
+        snapshot = _snapshot(screen, ledger.records, policy, times)
+        obstacles = [(reason.code, reason.text) for reason in why_waiting(snapshot, row)]
+    return reasons.about_reservation(
+        ledger.records,
+        row,
+        ledger.events,
+        stand=ledger.standing.get(row.id, Standing()),
+        obstacles=obstacles,
+        show=times.show,
+    )
+
+
+def _of_card(screen: Screen, subject: str) -> Told:
+    found = looks.scene(screen)
+    view = looks.the_gpu(found, subject)
+    records, times = found.records, found.times
+    events = looks.events_of(view.uuid)
+    note = found.cards.notes.get(view.uuid, "")
+    told = list(explain.about_gpu(records, view, note, events, show=times.show, now=times.now))
+    known = _known(records)
+    for row in records.assignments:
+        if row.slot.gpu == view.uuid and row.state is AssignmentState.WARNED:
+            reason = reasons.about_warning(records, row, events, known=known, show=times.show)
+            told += [reason] if reason else []
+    if not any(row.live and row.slot.gpu == view.uuid for row in records.assignments):
+        promise = reasons.about_promise(records, Slot(view.uuid), known=known, show=times.show)
+        told += [promise] if promise else []
+    return tuple(told), times
+
+
+def _snapshot(screen: Screen, records: Records, policy: Policy, times: Times) -> Snapshot:
+    """What a decision would look at now; what the inventory remembers, while LXD does not answer."""
+    from lxgpu.services.tick import look  # noqa: PLC0415 -- for those that wait
+
+    site = wiring.site(screen.note, read_only=True)
+    try:
+        seen = observe.look(site, readings=True)
+    except LxgpuError as error:
+        if error.code not in _AWAY:
+            raise
+        screen.warn(f"{error.brief}; what is told is what the inventory knows")
+        return standing.remembered(records, policy, host=wiring.host_name(), now=times.now)
+    return look(site, seen, records)
+
+
+def _known(records: Records) -> Callable[[str], Reservation | None]:
+    """A reservation by its id: the open ones are at hand, the closed ones are asked for."""
+    return lambda identifier: (
+        records.reservation(identifier) or (_store().reservation(identifier) if identifier else None)
+    )
+
+
+def _store() -> Inventory:
+    return wiring.inventory(read_only=True)

@@ -1,0 +1,228 @@
+"""What `why` says of bookings, of those who wait, and of cards that were taken; pure.
+
+Events are given newest first; `Known` finds a reservation by its id, closed ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from lxgpu.figures import short_duration
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.operation import Event
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.snapshot import Records
+from lxgpu.services.explain import ReasonView, Show, fact
+from lxgpu.services.reservationviews import GIVING_WAY, Standing, bound, claims_of
+from lxgpu.services.traces import claim_of, in_words, numbers_of, reservation_of, slots_of, taking_of
+
+Known = Callable[[str], Reservation | None]
+
+_ENDS = {
+    ReservationState.FINISHED: "it is over",
+    ReservationState.MISSED: "it ended since nobody used it",
+    ReservationState.CANCELLED: "it was given up",
+    ReservationState.FAILED: "it could not be met",
+}
+
+
+def about_yielding(
+    records: Records, instance: str, events: Sequence[Event], *, known: Known, show: Show
+) -> tuple[ReasonView, ...]:
+    """What a container is about to lose, what it lost and to whom, by which rule and numbers, and when it returns."""
+    rows = [row for row in records.held_by(instance) if row.state is AssignmentState.WARNED]
+    found = [reason for row in rows if (reason := about_warning(records, row, events, known=known, show=show))]
+    claims = claims_of(records, instance)
+    found += [_claim(claim, events, known=known, show=show) for claim in claims]
+    open_claims = {claim.id for claim in claims}
+    last = next((event for event in events if event.kind in {"displaced", "attached", "returned"}), None)
+    if last is not None and last.kind == "displaced" and claim_of(last) not in open_claims:
+        found.append(_lost(last, events, known=known, show=show))
+    return tuple(found)
+
+
+def about_warning(
+    records: Records, row: Assignment, events: Sequence[Event], *, known: Known, show: Show
+) -> ReasonView | None:
+    """Why a holder was warned and to whom the card goes; None when nobody waits for it any more."""
+    promise = records.successor(row.slot)
+    event = taking_of(events, row.instance, row.slot, (promise.reservation or "") if promise else "")
+    identifier = (promise.reservation if promise else None) or (reservation_of(event) if event else "")
+    if not identifier:
+        return None
+    due = f" at {show(row.due_at)}" if row.due_at else ""
+    text = f"it goes to {_whose(identifier, known, promise)}{due}{_ground(event, row.outcome, show)}"
+    made = fact(str(row.slot), "yields", text, event)
+    return made if event else ReasonView(made.subject, made.code, made.text, rule=row.outcome or None)
+
+
+def about_promise(records: Records, slot: Slot, *, known: Known, show: Show) -> ReasonView | None:
+    """Whom a slot goes to next; None when it is promised to nobody."""
+    promise = records.successor(slot)
+    if promise is None:
+        return None
+    wanted = known(promise.reservation or "")
+    begins = f" from {show(wanted.start)}" if wanted and wanted.start else ""
+    text = f"it is promised to {_whose(promise.reservation or '', known, promise)}{begins}"
+    return ReasonView(str(slot), "promised", text, at=promise.created_at)
+
+
+def about_reservation(
+    records: Records,
+    row: Reservation,
+    events: Sequence[Event],
+    *,
+    stand: Standing,
+    obstacles: Iterable[tuple[str, str]] = (),
+    show: Show,
+) -> tuple[ReasonView, ...]:
+    """How a reservation stands: its state, what it waits for, and where its cards come from.
+
+    Args:
+        records: the inventory.
+        row: the reservation, open or closed.
+        events: the history of its container, newest first.
+        stand: its place in the line.
+        obstacles: what keeps it waiting and what would have to change, as codes and sentences.
+        show: writes an instant.
+    """
+    mine = [event for event in events if reservation_of(event) == row.id]
+    made = _last(mine, *_MADE.get(row.state, ()))
+    found = [fact(row.id, row.state.value, _state_text(records, row, stand, show), made)]
+    if made is None:
+        found = [ReasonView(row.id, row.state.value, found[0].text, at=row.closed_at or row.created_at)]
+    if row.cause and row.pending:
+        found.append(ReasonView(row.id, "claim", f"it is owed since its cards went to reservation {row.cause}"))
+    if row.pending:
+        found += [ReasonView(row.id, code, text) for code, text in obstacles]
+    found += _sources(records, row, events, show)
+    return tuple(found)
+
+
+_MADE = {
+    ReservationState.WAITING: ("waiting", "reserved", "displaced"),
+    ReservationState.SCHEDULED: ("reserved", "edited"),
+    ReservationState.PREPARING: ("preparing", "reserved"),
+    ReservationState.ACTIVE: ("started",),
+    ReservationState.FINISHED: ("finished", "returned"),
+    ReservationState.MISSED: ("missed",),
+    ReservationState.CANCELLED: ("cancelled",),
+    ReservationState.FAILED: ("failed",),
+}
+
+
+def _state_text(records: Records, row: Reservation, stand: Standing, show: Show) -> str:
+    cards = f"{row.gpus} GPU{'s' * (row.gpus != 1)}" + (f" of {row.pool}" if row.pool else "")
+    span = f" from {show(row.start)} until {show(row.until)}" if row.start and row.until else ""
+    there = [one for one in bound(records, row) if one.live]
+    match row.state:
+        case ReservationState.WAITING:
+            place = f"number {stand.position} in the line" if stand.position else "it waits"
+            likely = f", likely from {show(stand.estimate)} (an estimate, no promise)" if stand.estimate else ""
+            what = "owed back" if row.kind is Kind.RETURN else f"for {short_duration(row.duration_s)}"
+            return f"{cards} for {row.instance}, {what}: {place}{likely}{_dies(row, show)}"
+        case ReservationState.SCHEDULED:
+            return f"{cards} are booked for {row.instance}{span}; which ones is settled shortly before"
+        case ReservationState.PREPARING:
+            return f"{cards} for {row.instance}{span}: {len(there)} of {row.gpus} are there"
+        case ReservationState.ACTIVE:
+            return f"{row.instance} has {len(there)} of {row.gpus} GPUs{span}"
+    why = f": {row.outcome}" if row.outcome else ""
+    return f"{cards} for {row.instance}{span}: {_ENDS.get(row.state, row.state.value)}{why}"
+
+
+def _sources(records: Records, row: Reservation, events: Sequence[Event], show: Show) -> Iterator[ReasonView]:
+    """Where each promised card is now, and who gave way for those that are there."""
+    for promise in bound(records, row):
+        holder = records.holder(promise.slot)
+        if promise.state is not AssignmentState.PLANNED:
+            continue
+        if holder is None:
+            yield ReasonView(str(promise.slot), "promised", f"{promise.slot} is free and promised to it")
+        elif holder.state in GIVING_WAY:
+            due = f", until {show(holder.due_at)} at the latest" if holder.due_at else ""
+            doing = "is warned" if holder.state is AssignmentState.WARNED else "is giving it back"
+            event = taking_of(events, holder.instance, promise.slot, row.id)
+            text = (
+                f"{promise.slot} comes from {holder.instance}, who {doing}{due}{_ground(event, holder.outcome, show)}"
+            )
+            yield fact(str(promise.slot), "yields", text, event)
+        else:
+            yield ReasonView(str(promise.slot), "held", f"{promise.slot} is still with {holder.instance}")
+    for event in events:
+        if event.kind == "displaced" and reservation_of(event) == row.id:
+            cards = ", ".join(map(str, slots_of(event)))
+            owed = "; they have a claim to it" if claim_of(event) else ""
+            ground = _ground(_warning_before(event, events), event.rule, show)
+            yield fact(row.id, "displaced", f"{event.subject} gave {cards} up for it{ground}{owed}", event)
+
+
+def _claim(claim: Reservation, events: Sequence[Event], *, known: Known, show: Show) -> ReasonView:
+    event = next((one for one in events if claim_of(one) == claim.id), None)
+    cause = known(claim.cause) if claim.cause else None
+    cards = f"{claim.gpus} GPU{'s' * (claim.gpus != 1)}"
+    back = "as soon as a card like it is free"
+    if cause is not None and cause.open and cause.until is not None:
+        back = f"when {cause.instance}'s time ends at {show(cause.until)}, or before, {back}"
+    ground = _ground(_warning_before(event, events) if event else None, event.rule if event else "", show)
+    text = (
+        f"{cards} went to {_whose(claim.cause, known, None)}{ground};"
+        f" {'it comes' if claim.gpus == 1 else 'they come'} back by {'itself' if claim.gpus == 1 else 'themselves'}"
+        f" {back}{_dies(claim, show)}"
+    )
+    made = fact(claim.id, "claim", text, event)
+    return made if event else ReasonView(made.subject, made.code, made.text, at=claim.created_at)
+
+
+def _lost(event: Event, events: Sequence[Event], *, known: Known, show: Show) -> ReasonView:
+    """The newest loss that no claim came of, or whose claim is over."""
+    cards = ", ".join(str(slot) for slot in slots_of(event)) or "cards"
+    claim = known(claim_of(event) or "")
+    after = "; there is no claim to have it back"
+    if claim is not None:
+        ended = f" at {show(claim.closed_at)}" if claim.closed_at else ""
+        after = f"; its claim {claim.id} ended{ended}: {claim.outcome or claim.state.value}"
+    ground = _ground(_warning_before(event, events), event.rule, show)
+    whose = _whose(reservation_of(event), known, None)
+    return fact(event.subject, "displaced", f"{cards} went to {whose}{ground}{after}", event)
+
+
+def _whose(identifier: str, known: Known, promise: Assignment | None) -> str:
+    """`bob's reservation 1a2b3c`, as far as it is known."""
+    row = known(identifier) if identifier else None
+    name = row.instance if row else promise.instance if promise else ""
+    what = f"reservation {identifier}" if identifier else "somebody who waited"
+    return f"{name}'s {what}" if name and identifier else what
+
+
+def _ground(event: Event | None, rule: str, show: Show) -> str:
+    """The rule, the sentence and the numbers that were compared, as far as they were noted."""
+    said = str(event.detail.get("why") or "") if event else ""
+    numbers = in_words(numbers_of(event), show) if event else ""
+    words = "; ".join(filter(None, [f"rule {rule}" if rule else "", said, numbers]))
+    return f" ({words})" if words else ""
+
+
+def _warning_before(event: Event, events: Sequence[Event]) -> Event | None:
+    """The warning that led to a loss: it has the numbers."""
+    slots = set(slots_of(event))
+    return next(
+        (
+            one
+            for one in events
+            if one.kind == "warned"
+            and one.subject == event.subject
+            and reservation_of(one) == reservation_of(event)
+            and slots & set(slots_of(one))
+        ),
+        None,
+    )
+
+
+def _dies(row: Reservation, show: Show) -> str:
+    return f"; the claim dies at {show(row.dies)}" if row.dies else ""
+
+
+def _last(events: Iterable[Event], *kinds: str) -> Event | None:
+    return next((event for event in events if event.kind in kinds), None)
