@@ -102,7 +102,8 @@ def cancel(
     """End reservations: before the cards are there nothing is left of them; a running one gives its time back.
 
     The cards of a running one are kept, like any whose time is over, until somebody waits. `instance`: only if it is
-    that one's. Without `begin` what follows from it is left to the daemon. Errors: `not_found`, `conflict` (it is over already).
+    that one's. Without `begin` what follows from it is left to the daemon. Errors: `not_found`, `conflict` (it is over
+    already).
     """
     ensure_identity(site)
     row = find(site, identifier)
