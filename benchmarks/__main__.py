@@ -1,6 +1,7 @@
 """All benchmarks, in a lab of their own; ratios to results.json and results.md.
 
-usage: python -m benchmarks [PART …]     parts: starting create cards listing batch inside     (root; takes minutes)
+usage: python -m benchmarks [PART …]     (root; takes minutes)
+parts: starting create cards move tick listing batch inside
 """
 
 from __future__ import annotations
@@ -8,16 +9,16 @@ from __future__ import annotations
 import os
 import sys
 
-from benchmarks import cards, containers, inside
+from benchmarks import cards, containers, inside, watching
 from benchmarks.measure import HERE, LXGPU, Result, lab_environment, run, write_results
 
-PARTS = ("starting", "create", "cards", "listing", "batch", "inside")
+PARTS = ("starting", "create", "cards", "move", "tick", "listing", "batch", "inside")
 
 
 def main(wanted: list[str]) -> None:
     """Measure what is wanted, and always take the lab down."""
     name = f"bench{os.getpid()}"
-    env = lab_environment(name, gpus=4)
+    env = lab_environment(name, gpus=8)
     results: list[Result] = []
     try:
         if "starting" in wanted:
@@ -26,6 +27,10 @@ def main(wanted: list[str]) -> None:
             results.append(containers.create(env, runs=7))
         if "cards" in wanted:
             results.append(cards.attach_release(env))
+        if "move" in wanted:
+            results.append(watching.move(env))
+        if "tick" in wanted:
+            results.append(watching.tick(env))
         if "listing" in wanted:
             results.append(containers.listing(env))
         if "batch" in wanted:

@@ -42,7 +42,7 @@ def batch(env: Mapping[str, str], *, people: int = 20, runs: int = 5) -> Result:
                 names = [f"pupil{number}" for number in range(people)]
                 file.write_text("name,key\n" + "".join(f"{name},{KEY}\n" for name in names))
                 mine = took(_create_all, env, file)
-            _delete_all(env, names)
+            delete_all(env, names)
             rivals = [f"rival{number}" for number in range(people)]
             other = took(_launch_all, env, rivals)
             run("lxc", "delete", "-f", *rivals, env=env)
@@ -60,7 +60,7 @@ def listing(env: Mapping[str, str], *, people: int = 60, runs: int = 7) -> Resul
     measured = [
         (took(_quiet, env, *LXGPU, "ls"), took(_quiet, env, "lxc", "list", "-c", "ns")) for _ in range(runs + 1)
     ]
-    _delete_all(env, [f"pupil{number}" for number in range(people)])
+    delete_all(env, [f"pupil{number}" for number in range(people)])
     return pairs(f"ls with {people} containers", "lxc list -c ns", 3, measured[1:])
 
 
@@ -85,7 +85,8 @@ def _create_all(env: Mapping[str, str], file: Path) -> None:
     run(*LXGPU, "create", "--from", str(file), "-q", env=env)
 
 
-def _delete_all(env: Mapping[str, str], names: list[str]) -> None:
+def delete_all(env: Mapping[str, str], names: list[str]) -> None:
+    """Take containers and homes away, four at a time."""
     with ThreadPoolExecutor(max_workers=4) as pool:
         done = [pool.submit(run, *LXGPU, "delete", name, "--purge", "--yes", "-q", env=env) for name in names]
         for one in done:

@@ -81,7 +81,11 @@ def wait_for_banner(address: str, *, timeout_s: float = 60) -> None:
 
 
 def write_results(results: Sequence[Result], target: Path) -> None:
-    """results.json, and the same as a table beside it."""
+    """results.json, and the same as a table beside it; what was not measured this time stays."""
+    known = json.loads(target.read_text(encoding="utf-8")) if target.exists() else []
+    fresh = {result.name: result for result in results}
+    kept = [fresh.pop(row["name"], None) or Result(**row) for row in known]
+    results = [*kept, *fresh.values()]
     target.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n", encoding="utf-8")
     rows = [
         "| what | rival | ours (s) | rival (s) | ratio | goal | |",

@@ -64,6 +64,61 @@ inside 'grep MemTotal /proc/meminfo'
 
 run lxgpu ls
 run lxgpu gpus
+
+say() { # what comes next, in words
+  printf '\n\033[2m# %s\033[0m\n' "$*"
+}
+[[ -t 1 && -z ${NO_COLOR:-} ]] || say() { printf '\n# %s\n' "$*"; }
+
+wait_for() { # wait until a command succeeds: wait_for SECONDS WORDS-FOR-THE-ERROR COMMAND...
+  local end=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@" >/dev/null 2>&1; do
+    ((SECONDS < end)) || {
+      echo "error: $what" >&2
+      exit 1
+    }
+    sleep 0.5
+  done
+}
+
+cards_of() { # how many cards a container has and may use
+  lxgpu show "$1" -o json | grep -cE '"state": "(active|warned)"'
+}
+has() { (($(cards_of "$1") == $2)); }
+
+story() {
+  say "Nobody else waits, so alice takes all four cards, in a class that yields, and computes on two of them."
+  run lxgpu release alice --all --yes
+  run lxgpu attach alice --gpus 4 --class scavenge
+  run lxgpu lab job alice --gpu 0
+  run lxgpu lab job alice --gpu 1
+  inside 'tmux new-session -d -s work "sleep 3600" 2>/dev/null || nohup sleep 3600 >/dev/null 2>&1 & sleep 0.2; pgrep -o sleep'
+
+  say "The daemon watches; bob comes, and reserves two cards for twenty seconds. First what it would mean:"
+  show 'lxgpu daemon run &'
+  lxgpu -q daemon run 2>/dev/null &
+  daemon=$!
+  trap 'kill $daemon 2>/dev/null || true; rm -rf "$hers"' EXIT
+  wait_for 20 "the daemon does not come up" lxgpu daemon status
+  run lxgpu create bob --if-not-exists
+  run lxgpu reserve bob --gpus 2 --for 20s --dry-run
+  run lxgpu reserve bob --gpus 2 --for 20s --wait
+  run lxgpu gpus
+
+  say "Alice was warned, only what held the two cards ended; her session and her work on the CPU live on."
+  inside 'cat /var/lib/lxgpu/notice; pgrep -o sleep'
+  run lxgpu why alice
+
+  say "When bob's time is over the cards come back to her by themselves."
+  wait_for 90 "the cards did not come back to alice" has alice 4
+  run lxgpu gpus
+  run lxgpu history --limit 12
+  run lxgpu release alice --gpus 3 --yes
+  kill "$daemon"
+  wait "$daemon" || true
+}
+[[ $host == host ]] || story
 [[ $host == host ]] || cat <<EOF
 
 Go on by hand, in this shell and in each new one:

@@ -75,7 +75,9 @@ def _begin(desk: Desk, row: Reservation) -> None:
         return
     begun = replace(row, state=ReservationState.ACTIVE, kind=Kind.BOOKING)
     if row.told.get(ASAP):
-        begun = replace(begun, start=desk.now, until=desk.now + timedelta(seconds=row.duration_s))
+        whole = desk.now + timedelta(seconds=row.duration_s)
+        # What was promised to others after it stays theirs: a start that took longer than it may costs its own time.
+        begun = replace(begun, start=desk.now, until=min(whole, row.until) if row.until else whole)
         for item in there:
             desk.put(replace(item, until=begun.until))
     desk.put(begun)

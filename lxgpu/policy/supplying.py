@@ -20,7 +20,7 @@ from lxgpu.policy.desk import Desk
 from lxgpu.policy.pending import ahead_s, need_of
 from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.queue import in_order
-from lxgpu.policy.supply import Supply, longest_lead_s, supply
+from lxgpu.policy.supply import Supply, supply
 from lxgpu.policy.victims import Unit
 
 
@@ -85,7 +85,7 @@ class _Line:
 def _promise_all(desk: Desk, row: Reservation, found: Supply) -> None:
     """Promise the free slots, and warn those who are to yield as soon as it is time to."""
     at_once = [unit for unit in found.units if _warning_at(desk, row, unit) <= desk.now]
-    row = _prepare(desk, row, found.pool)
+    row = _prepare(desk, row, found.pool, lead_s=max((unit.lead_s for unit in found.units), default=0))
     for slot in found.free:
         promise(desk, row, slot)
     for unit in found.units:
@@ -95,14 +95,13 @@ def _promise_all(desk: Desk, row: Reservation, found: Supply) -> None:
             desk.look_again(_warning_at(desk, row, unit))
 
 
-def _prepare(desk: Desk, row: Reservation, pool: str) -> Reservation:
-    """A reservation whose cards are being got ready; what was to begin soon begins now."""
+def _prepare(desk: Desk, row: Reservation, pool: str, *, lead_s: float = 0) -> Reservation:
+    """A reservation whose cards are being got ready; what was to begin soon begins now, or so much later at most."""
     if row.state is ReservationState.PREPARING:
         return row
     made = replace(row, state=ReservationState.PREPARING, pool=pool, host=desk.snapshot.seen.host)
     if row.kind is Kind.REQUEST:
-        lead = timedelta(seconds=longest_lead_s(desk.snapshot))
-        ends = desk.now + lead + timedelta(seconds=row.duration_s)
+        ends = desk.now + timedelta(seconds=lead_s + row.duration_s)
         made = replace(made, kind=Kind.BOOKING, start=desk.now, until=ends, told={**row.told, ASAP: True})
     elif row.kind is Kind.RETURN:
         made = replace(made, start=desk.now)

@@ -100,7 +100,7 @@ def _claim(desk: Desk, rows: list[Assignment], claimant: Reservation) -> Reserva
     instance = desk.snapshot.records.instance(first.instance)
     model = model_of(desk.snapshot, first)
     row = Reservation(
-        id=desk.new_id("c", first.instance, claimant.id, *(row.slot for row in rows)),
+        id="c" + desk.new_id("c", first.instance, claimant.id, *(row.slot for row in rows))[:7],
         instance=first.instance,
         owner=instance.owner if instance else first.instance,
         kind=Kind.RETURN,
