@@ -13,7 +13,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.quota import Policy
-from lxgpu.model.reservation import Kind, Reservation
+from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.ports import Inventory
 from lxgpu.services import explain, looking, observe, reasons, standing
@@ -47,21 +47,10 @@ def why(screen: Screen, subject: str) -> Told:
 
 
 def _of_instance(shown: looks.Shown) -> tuple[ReasonView, ...]:
-    records, row, times = shown.records, shown.row, shown.times
-    show, now = times.show, times.now
-    found = explain.about_instance(records, row, shown.view, shown.events, show=show, now=now)
-    yielding = reasons.about_yielding(records, row.name, shown.events, known=_known(records), show=show)
-    own = [
-        reasons.about_reservation(records, one, shown.events, stand=Standing(), show=show)[0]
-        for one in records.reservations
-        if one.instance == row.name and one.kind is not Kind.RETURN
-    ]
-    kept = [
-        ReasonView(row.name, "kept", f"idle cards are left to it until {show(one.until)}: {one.reason}", at=one.since)
-        for one in records.keeps
-        if one.instance == row.name and one.since <= now < one.until
-    ]
-    return (*found, *yielding, *own, *kept)
+    records, times = shown.records, shown.times
+    return reasons.about_container(
+        records, shown.row, shown.view, shown.events, known=_known(records), show=times.show, now=times.now
+    )
 
 
 def _of_reservation(screen: Screen, row: Reservation, times: Times, policy: Policy | None) -> tuple[ReasonView, ...]:

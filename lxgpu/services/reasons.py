@@ -6,16 +6,19 @@ Events are given newest first; `Known` finds a reservation by its id, closed one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 
 from lxgpu.figures import short_duration
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
+from lxgpu.model.instance import Instance
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
-from lxgpu.services.explain import ReasonView, Show, fact
+from lxgpu.services.explain import ReasonView, Show, about_instance, fact
 from lxgpu.services.reservationviews import GIVING_WAY, Standing, bound, claims_of
 from lxgpu.services.traces import claim_of, in_words, numbers_of, reservation_of, slots_of, taking_of
+from lxgpu.services.views import InstanceView
 
 Known = Callable[[str], Reservation | None]
 
@@ -25,6 +28,32 @@ _ENDS = {
     ReservationState.CANCELLED: "it was given up",
     ReservationState.FAILED: "it could not be met",
 }
+
+
+def about_container(
+    records: Records,
+    row: Instance,
+    view: InstanceView,
+    events: Sequence[Event],
+    *,
+    known: Known,
+    show: Show,
+    now: datetime,
+) -> tuple[ReasonView, ...]:
+    """All there is to say about a container: its state, what it holds, yields and waits for, what it may keep."""
+    found = about_instance(records, row, view, events, show=show, now=now)
+    yielding = about_yielding(records, row.name, events, known=known, show=show)
+    own = [
+        about_reservation(records, one, events, stand=Standing(), show=show)[0]
+        for one in records.reservations
+        if one.instance == row.name and one.kind is not Kind.RETURN
+    ]
+    kept = [
+        ReasonView(row.name, "kept", f"idle cards are left to it until {show(one.until)}: {one.reason}", at=one.since)
+        for one in records.keeps
+        if one.instance == row.name and one.since <= now < one.until
+    ]
+    return (*found, *yielding, *own, *kept)
 
 
 def about_yielding(
