@@ -9,12 +9,13 @@ import click
 from lxgpu.cli import params
 from lxgpu.cli.columns import gpu_columns
 from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
+from lxgpu.cli.published import instead_of
 from lxgpu.cli.render import Output, Screen
 from lxgpu.cli.short import NOBODY
+from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
     from lxgpu.cli.params import When
-    from lxgpu.errors import LxgpuError
 
 __all__ = ["INSTANCE_COLUMNS", "gpus", "ls", "show", "status"]
 
@@ -33,7 +34,11 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     from lxgpu.services.idleviews import published_idle  # noqa: PLC0415
     from lxgpu.services.report import ssh_host  # noqa: PLC0415
 
-    records = looking.records_of(lambda: wiring.inventory(read_only=True))
+    try:
+        records = looking.records_of(lambda: wiring.inventory(read_only=True))
+    except LxgpuError as error:
+        out.items("instances", instead_of(error, out.screen).instances, INSTANCE_COLUMNS, empty=NOBODY)
+        return
     found = looking.glance(wiring.engine(), records, with_state=usage or out.form == "wide")
     if found.trouble is not None:
         say_trouble(out.screen, found.trouble)
@@ -55,7 +60,12 @@ def gpus(out: Output, *, free: bool, at: When | None) -> None:
     from lxgpu.services.cardviews import FREE  # noqa: PLC0415
     from lxgpu.services.headline import count, headline  # noqa: PLC0415
 
-    scene = looks.scene(out.screen) if at is None else looks.scene_at(out.screen, at)
+    try:
+        scene = looks.scene(out.screen) if at is None else looks.scene_at(out.screen, at)
+    except LxgpuError as error:
+        if at is not None:
+            raise
+        scene = looks.published_scene(out.screen, instead_of(error, out.screen))
     views = tuple(view for view in scene.cards.views if not free or all(slot.state == FREE for slot in view.slots))
     columns = gpu_columns(scene.cards.views, scene.cards.notes, scene.times.show, form=out.form)
     title = headline(count(scene.cards.views, scene.moment), scene.times.show)
@@ -94,8 +104,12 @@ def status(out: Output) -> None:
     """The whole host on one screen: what is free, what runs, what is under way, what is wrong."""
     from lxgpu.cli import looks, sheets  # noqa: PLC0415 -- not for --help
 
-    scene = looks.scene(out.screen, quiet=True)
-    view = looks.status(scene)
+    try:
+        scene = looks.scene(out.screen, quiet=True)
+        view = looks.status(scene)
+    except LxgpuError as error:
+        found = instead_of(error, out.screen)
+        scene, view = looks.published_scene(out.screen, found), found.status
     out.sheet("status", view, sheets.STATUS_COLUMNS, lambda: sheets.status_sheet(view, scene.times))
 
 

@@ -23,6 +23,7 @@ from lxgpu.services.explain import ReasonView
 from lxgpu.services.idleviews import published_idle, published_verdicts
 from lxgpu.services.looking import Look
 from lxgpu.services.overview import StatusView
+from lxgpu.services.statusfile import Published
 from lxgpu.services.unknown import meant
 from lxgpu.services.views import InstanceView
 
@@ -83,6 +84,13 @@ def scene_at(screen: Screen, when: When) -> Scene:
         past = looking.past_of(lambda: wiring.inventory(read_only=True), at)
     cards = past_views(past, rows, looking.cards(wiring.engine()), at, mode=_modes(policy))
     return Scene(cards=cards, times=times, moment=at, records=rows, policy=policy)
+
+
+def published_scene(screen: Screen, found: Published) -> Scene:
+    """The cards as the daemon published them."""
+    times, policy = lab_times(screen)
+    cards = Cards(views=found.gpus, notes=found.notes)
+    return Scene(cards=cards, times=times, moment=found.written_at, records=looking.NOTHING, policy=policy)
 
 
 def the_gpu(found: Scene, text: str) -> GpuView:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-
 from lxgpu.instants import show_instant
 from lxgpu.model.snapshot import Records
 from lxgpu.services import looking
@@ -12,11 +10,14 @@ from lxgpu.services.headline import count, headline
 from lxgpu.services.idleviews import with_idle
 from lxgpu.services.overview import pool_view, status_view
 from lxgpu.services.report import instance_views
+from lxgpu.services.reservationviews import Ledger, reservation_views
 from lxgpu.services.sampling import judge_all
 from lxgpu.services.site import Site
+from lxgpu.services.standing import LOOKS_BACK, standings
 from lxgpu.services.statusfile import DaemonView, Published
 
-Reservations = Callable[[Records], Sequence[Mapping[str, object]]]
+_EVENTS = 1000
+"""So far back it is looked for whom a reservation displaced."""
 
 
 def published(site: Site, daemon: DaemonView) -> Published:
@@ -49,4 +50,19 @@ def published(site: Site, daemon: DaemonView) -> Published:
         instances=instances,
         gpus=cards.views,
         notes={uuid: text for uuid, text in cards.notes.items() if text},
+        reservations=reservation_views(_ledger(site, look.records)),
+    )
+
+
+def _ledger(site: Site, records: Records) -> Ledger:
+    """The open reservations, with what their views are made of."""
+    if not records.reservations:
+        return Ledger(records, ())
+    now = site.clock.now()
+    past = site.inventory.closed_since(now - LOOKS_BACK)
+    return Ledger(
+        records=records,
+        rows=records.reservations,
+        events=tuple(site.inventory.events(limit=_EVENTS)),
+        standing=standings(records, site.policy(), host=site.host, now=now, past=past),
     )

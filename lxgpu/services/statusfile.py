@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +18,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.plain import plain
 from lxgpu.services.cardviews import GpuView
 from lxgpu.services.overview import StatusView
+from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.revive import revive
 from lxgpu.services.views import InstanceView
 
@@ -74,7 +74,7 @@ class Published:
     instances: tuple[InstanceView, ...] = ()
     gpus: tuple[GpuView, ...] = ()
     notes: dict[str, str] = field(default_factory=dict)
-    reservations: Sequence[Mapping[str, object]] | None = None
+    reservations: tuple[ReservationView, ...] = ()
 
 
 def write(folder: Path, published: Published) -> None:
