@@ -13,6 +13,7 @@ from lxgpu.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from lxgpu.model.quota import Entitlement, Policy
+    from lxgpu.services.site import Site
 
 FILE = click.argument("file", required=False, type=click.Path(path_type=Path))
 EVERYBODY_ELSE = "(everybody else)"
@@ -96,6 +97,45 @@ def show(out: Output, file: Path | None, person: str | None) -> None:
     if not person:
         rows.append(found.entitlement(EVERYBODY_ELSE, found.groups_of(EVERYBODY_ELSE, ()), now))
     out.items("entitlements", rows, SHOW_COLUMNS)
+
+
+@policy.command()
+@FILE
+@params.output
+@click.pass_context
+def plan(ctx: click.Context, /, out: Output, file: Path | None) -> None:
+    """Rehearse an edit: what the policy in FILE would do to those who have cards, bookings and requests now.
+
+    Status 10 when it would do something, 0 when nobody would notice, 2 when the file has mistakes. Without FILE: what
+    people have that the policy in force would not give them.
+    """
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415
+    from lxgpu.config.policy import load_policy  # noqa: PLC0415
+    from lxgpu.services.policyplan import plan_policy  # noqa: PLC0415
+
+    new = load_policy(file, cards=_known_cards(), unix_groups=wiring.unix_groups) if file else None
+    times, _ = lab_times(out.screen)
+    found = plan_policy(_site_to_look_at(out.screen), new)
+    columns = (
+        Column("AT", "at", times.show),
+        Column("WHO", "subject"),
+        Column("GPUS", "gpus"),
+        Column("WHAT", "text"),
+        Column("CODE", "code", wide=True),
+    )
+    out.items("effects", found, columns, empty="nobody who has something now would notice")
+    if found:
+        ctx.exit(10)
+
+
+def _site_to_look_at(screen: Screen) -> Site:
+    """The site as it is; over an empty inventory where there is none yet, which is not made by looking."""
+    from lxgpu import wiring  # noqa: PLC0415
+
+    if not (wiring.settings().state_dir / wiring.INVENTORY).exists():
+        return wiring.empty_site(screen.note)
+    return wiring.site(screen.note, read_only=True)
 
 
 @policy.command()

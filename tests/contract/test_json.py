@@ -20,9 +20,12 @@ from lxgpu.cli.history import EventView
 from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
 from lxgpu.cli.render import Output, Screen
 from lxgpu.errors import CATALOGUE, LxgpuError, Problem
-from lxgpu.model.reservation import ReservationState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
+from lxgpu.model.reservation import Keep, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.plain import plain
+from lxgpu.policy.policyplan import Effect
 from lxgpu.ports import Change
 from lxgpu.services import ending, explain, looking
 from lxgpu.services.cards import card_views, past_views
@@ -31,7 +34,10 @@ from lxgpu.services.overview import pool_view, status_view
 from lxgpu.services.report import instance_views
 from lxgpu.services.reservationviews import Ledger, Standing, reservation_views
 
-TIMES = ("since", "lease_until", "created_at", "expires", "sampled_at", "at", "next_at", "start", "end", "estimate")
+TIMES = (
+    *("since", "until", "lease_until", "created_at", "expires", "sampled_at", "at", "next_at", "start", "end"),
+    *("estimate", "when"),
+)
 
 
 @pytest.fixture
@@ -166,6 +172,22 @@ def test_reservations(capsys):
     first, *_ = document["items"]
     assert first["displaced"] == [{"instance": "alice", "uuid": "GPU-1", "reason": "priority", "owed": True}]
     assert [item["position"] for item in document["items"]] == [None, None, 1, None]
+
+
+def test_plans(capsys):
+    """`--dry-run` of what takes from others, and of what is refused."""
+    steps = (PlannedStep("warn", "alice", "GPU-1", at(0), "rule idle, for bob"), PlannedStep("start", "bob"))
+    plan = Plan(Verdict.AFTER_PREEMPTION, steps=steps, slots=(Slot("GPU-1"),), victims=("alice",), when=at(5))
+    for one in (plan, Plan(Verdict.REFUSED, (Reason("over_limit", "no"),))):
+        Output(Screen(), form="json").plan(one, show=str)
+        check(json.loads(capsys.readouterr().out), "plans", number=1)
+
+
+def test_effects_and_keeps(capsys):
+    """`policy plan` and `keep`."""
+    effects = [Effect("takes", "bob", "takes 1 GPU from bob", 1, at(5)), Effect("class_gone", "normal", "gone")]
+    check(written(capsys, "effects", effects), "effects", number=2)
+    check(written(capsys, "keeps", [Keep("k1", "alice", "alice", at(0), at(60), "a run")]), "keeps", number=1)
 
 
 def test_status(site, capsys):

@@ -88,6 +88,19 @@ def test_a_missing_policy_is_a_usage_error_with_a_way_out(lxgpu, site):
     assert "fix: write one; a line `version: 1` is enough" in ran.stderr
 
 
+def test_a_plan_for_nobody_has_no_findings(lxgpu, site, tmp_path):
+    """Without an inventory nobody can lose anything: status 0, and no inventory is made by asking."""
+    (tmp_path / "policy.yaml").write_text("version: 1\n", encoding="utf-8")
+    away = {**site, "LXD_DIR": str(tmp_path / "lxd")}
+    for words in (("policy", "plan"), ("policy", "plan", str(EXAMPLE))):
+        ran = lxgpu(*words, "-o", "json", env=away)
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout) == {"schema": "lxgpu.effects/v1", "items": []}
+    assert not (tmp_path / "state" / "inventory.db").exists()
+    (tmp_path / "bad.yaml").write_text(BAD, encoding="utf-8")
+    assert lxgpu("policy", "plan", str(tmp_path / "bad.yaml"), env=away).returncode == 2
+
+
 def test_show_merges_all_levels(lxgpu, site):
     """Everybody who is named, and what holds for all others; numbers in the units that the names say."""
     ran = lxgpu("policy", "show", str(EXAMPLE), "-o", "json", env=site)
