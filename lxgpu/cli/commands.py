@@ -42,8 +42,11 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("ls", "listing:ls", "List containers"),
             ("show", "listing:show", "Everything about one container"),
+            ("ps", "ps:ps", "The processes on the cards: whose, how big, what they run"),
+            ("top", "top:top", "Watch the cards and who uses them"),
             ("status", "listing:status", "The whole host on one screen"),
             ("history", "history:history", "Who did what, when, and by which rule"),
+            ("report", "report:report", "Who held, used and wasted cards, who waited, who was refused"),
             ("why", "history:why", "Explain the state of a container or a card"),
         ),
     ),

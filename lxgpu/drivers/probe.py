@@ -23,7 +23,7 @@ from lxgpu.drivers.limits import read_limits
 from lxgpu.drivers.listening import listening_ports
 from lxgpu.drivers.nvml import Nvml, RawCard
 from lxgpu.drivers.openable import openable
-from lxgpu.drivers.processes import pid_namespace, read_stat, send
+from lxgpu.drivers.processes import command_line, pid_namespace, read_stat, send
 from lxgpu.drivers.rooted import find_nodes, read_regular
 from lxgpu.drivers.sessions import open_sessions
 from lxgpu.drivers.stillness import held_still
@@ -212,10 +212,11 @@ class LocalProbe:
 
     def _process(self, pid: int, memory_bytes: int | None, kind: str) -> GpuProcess:
         try:
-            owner = self._patience.run(("owner", pid), lambda: owner_of(pid, self._cgroups), timeout_s=1.0)
+            look = lambda: (owner_of(pid, self._cgroups), command_line(pid))  # noqa: E731 -- one look, one deadline
+            owner, command = self._patience.run(("owner", pid), look, timeout_s=1.0)
         except TooLateError:
-            owner = Owner(instance=self._cgroups.part(pid))
-        return GpuProcess(pid=pid, memory_bytes=memory_bytes, kind=kind, instance=owner.instance, user=owner.user)
+            owner, command = Owner(instance=self._cgroups.part(pid)), None
+        return GpuProcess(pid, memory_bytes, kind, owner.instance, owner.user, command)
 
 
 def _entered(pid: int, inits: Collection[int]) -> bool:

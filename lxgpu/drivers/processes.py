@@ -18,6 +18,7 @@ from lxgpu.drivers.cgroups import FREEZER, Cgroups
 from lxgpu.ports import Process
 
 _GONE_WITHIN_MS = 20
+_LONGEST_COMMAND = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,19 @@ def read_stat(pid: int) -> Stat | None:
         threads=int(fields[17]),
         start_time=int(fields[19]),
     )
+
+
+def command_line(pid: int) -> str | None:
+    """The command line of a process, cut short, or its name where it has none; None when it is gone."""
+    try:
+        with Path(f"/proc/{pid}/cmdline").open("rb") as file:
+            words = file.read(_LONGEST_COMMAND).rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if not words:
+        found = read_stat(pid)
+        return found.command if found else None
+    return "".join(char if char.isprintable() else "?" for char in words)
 
 
 def all_pids() -> Iterator[int]:

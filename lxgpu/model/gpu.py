@@ -56,7 +56,8 @@ class Slot:
 class GpuProcess:
     """A process that NVML sees on a card: host pid, memory in bytes (None: NVML does not say).
 
-    `kind` is `compute` or `graphics`; `instance` is the container it runs in, None on the host itself.
+    `kind` is `compute` or `graphics`; `instance` is the container it runs in, None on the host itself. `command` is its
+    command line, cut short; whoever runs it decides what it says.
     """
 
     pid: int
@@ -64,6 +65,7 @@ class GpuProcess:
     kind: str
     instance: str | None = None
     user: str | None = None
+    command: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

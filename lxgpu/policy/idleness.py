@@ -74,7 +74,7 @@ def judge(
     begin = max(since_attach, not_before or since_attach)
     mine = samples[bisect_left(samples, begin, key=_at) : bisect_right(samples, now, key=_at)]
     stale = now - timedelta(seconds=STALE * period_s)
-    if not mine or not _known(mine[-1], rules) or mine[-1].at < stale:
+    if not mine or not known(mine[-1], rules) or mine[-1].at < stale:
         return IdleVerdict(Use.UNKNOWN, why="nothing is known of its use now")
     if worked(mine[-1], rules):
         return IdleVerdict(Use.BUSY, mine[-1].at, why=f"{mine[-1].utilization_percent}% in use")
@@ -146,7 +146,7 @@ def holds_memory(sample: Sample) -> bool:
     return sample.memory_used_bytes is not None and sample.memory_used_bytes > base
 
 
-def _known(sample: Sample, rules: IdleRules) -> bool:
+def known(sample: Sample, rules: IdleRules) -> bool:
     """Whether a sample says something: work is work, but no work is known only when every signal is there."""
     signals = (sample.utilization_percent, sample.memory_used_bytes, sample.processes)
     return worked(sample, rules) or None not in signals
@@ -168,7 +168,7 @@ def _run(mine: Sequence[Sample], rules: IdleRules, begin: datetime, full: dateti
     for sample in reversed(mine):
         if worked(sample, rules):
             return _Run(mine[-1], first, sample.at, unseen.total_seconds())
-        if not _known(sample, rules):
+        if not known(sample, rules):
             continue
         gap = first - sample.at
         if gap > jitter:

@@ -1,0 +1,91 @@
+"""`lxgpu report`: who held, used and wasted cards, who waited and who was refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Column, Output
+from lxgpu.figures import DAY, short_duration
+from lxgpu.model.quota import Policy
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lxgpu.services.usage import Ground, UsageView
+
+_FAR = 100_000
+"""How many events of the time are looked at."""
+_WASTERS = 3
+
+
+@click.command()
+@click.option("--since", type=params.DURATION, default=7 * DAY, metavar="D", help="The last 24h, 30d, …  [default: 7d]")
+@click.option(
+    "--by", type=click.Choice(["user", "group", "gpu"]), default="user", show_default=True, help="A line each."
+)
+@params.output
+def report(out: Output, *, since: int, by: str) -> None:
+    """What became of the cards: hours held, used and idle, bookings, waits, refusals, and who wastes them.
+
+    Use is known as far as the daemon watched. One who is in several groups counts in each.
+    """
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415 -- not for --help
+    from lxgpu.services import usage  # noqa: PLC0415
+
+    times, policy = lab_times(out.screen)
+    start = times.now - timedelta(seconds=since)
+    rows = usage.report(_ground(policy or Policy(), start), since=start, now=times.now, by=by)
+    title = f"since {times.show(start)} ({short_duration(since)})"
+    out.items("report", rows, report_columns(by), title=title)
+
+
+def _ground(policy: Policy, start: datetime) -> Ground:
+    """What the inventory knows of the time; nothing where it has never been made."""
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli import looks  # noqa: PLC0415
+    from lxgpu.services.usage import Ground  # noqa: PLC0415
+
+    rows = looks.records()
+    there = wiring.inventory(read_only=True) if rows.version else None
+    return Ground(
+        records=rows,
+        past=there.closed_since(start) if there else (),
+        samples=there.samples(since=start) if there else (),
+        reservations=there.reservations_since(start) if there else (),
+        events=there.events(since=start, limit=_FAR) if there else (),
+        rules=policy.rules.idle,
+        groups_of=lambda person: tuple(sorted(policy.groups_of(person, wiring.unix_groups(person)))),
+    )
+
+
+def report_columns(by: str) -> tuple[Column, ...]:
+    """One user, group or card a line."""
+
+    def wasted(item: object) -> str | None:
+        worst = cast("UsageView", item).wasted[:_WASTERS]
+        return ", ".join(f"{one.instance} {one.idle_gpu_hours:.1f}h" for one in worst) or None
+
+    return (
+        Column(by.upper(), "name", text=lambda name: name or "(no group)"),
+        Column("HELD", "held_gpu_hours", text=_hours),
+        Column("USED", "used_gpu_hours", text=_hours),
+        Column("IDLE", "idle_gpu_hours", text=_hours),
+        Column("UNKNOWN", "unknown_gpu_hours", text=_hours),
+        Column("BOOKED", "bookings_honoured"),
+        Column("MISSED", "bookings_missed"),
+        Column("FAILED", "bookings_failed", wide=True),
+        Column("WAITS", "waits"),
+        Column("MEDIAN", "wait_median_s", text=short_duration),
+        Column("LONGEST", "wait_longest_s", text=short_duration, wide=True),
+        Column("WAITING", "waiting", wide=True),
+        Column("REFUSED", "refused"),
+        Column("IDLE MOST", wasted),
+    )
+
+
+def _hours(value: float) -> str:
+    return f"{value:.1f}h"

@@ -1,0 +1,166 @@
+"""What became of the cards over a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.instance import Instance, InstanceState
+from lxgpu.model.operation import Event
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.rules import IdleRules
+from lxgpu.model.snapshot import Records
+from lxgpu.model.usage import Sample
+from lxgpu.services.usage import GPU, GROUP, USER, Ground, WasteView, report
+
+T0 = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
+GROUPS = {"alice": ("bio", "vision"), "bob": ("vision",)}
+
+
+def at(hours: float) -> datetime:
+    """So many hours after the beginning."""
+    return T0 + timedelta(hours=hours)
+
+
+def held(name: str, start: float, end: float | None = None, *, gpu: str = "GPU-1") -> Assignment:
+    """A card held, still or until then."""
+    state = AssignmentState.ACTIVE if end is None else AssignmentState.CLOSED
+    closed = None if end is None else at(end)
+    return Assignment(f"{name}{start}{gpu}", Slot(gpu), name, state, at(start), since=at(start), closed_at=closed)
+
+
+def watched(name: str, start: float, end: float, utilization: int | None, *, gpu: str = "GPU-1") -> list[Sample]:
+    """A sample a minute."""
+    minutes = range(round(start * 60), round(end * 60))
+    return [Sample(at(minute / 60), gpu, utilization, 0, 0, name) for minute in minutes]
+
+
+def wish(name: str, kind: Kind, state: ReservationState, **more: object) -> Reservation:
+    """A booking or a request."""
+    return Reservation(f"{name}{kind}{state}{len(more)}", name, name, kind, 1, state, T0, 3600, **more)
+
+
+def made(**more: object) -> Ground:
+    """What a report is made of."""
+    instances = tuple(Instance(name, name, "h", InstanceState.READY, T0) for name in ("alice", "bob"))
+    live = tuple(row for row in more.pop("held", ()) if row.live)
+    values = {
+        "records": Records(1, None, instances=instances, assignments=live),
+        "past": (),
+        "samples": (),
+        "reservations": (),
+        "events": (),
+        "rules": IdleRules(),
+        "groups_of": lambda person: GROUPS.get(person, ()),
+    }
+    return Ground(**{**values, **more})
+
+
+def rows(ground: Ground, *, by: str = USER, since: float = 0, now: float = 10) -> dict[str, object]:
+    """The report by name."""
+    return {row.name: row for row in report(ground, since=at(since), now=at(now), by=by)}
+
+
+def test_hours_are_counted_within_the_time() -> None:
+    """From the attach to the close, cut to the time asked for; what is only promised is not held."""
+    promised = Assignment("p", Slot("GPU-2"), "bob", AssignmentState.PLANNED, T0)
+    ground = made(held=[held("alice", 1), promised], past=[held("bob", -5, 3, gpu="GPU-2"), held("bob", -9, -1)])
+    found = rows(ground)
+    assert (found["alice"].held_gpu_hours, found["bob"].held_gpu_hours) == (9, 3)
+    assert found["all"].held_gpu_hours == 12
+    assert rows(ground, since=2, now=4)["alice"].held_gpu_hours == 2
+
+
+def test_use_is_known_as_far_as_somebody_looked() -> None:
+    """Used, idle, and the rest not known: a reading that says nothing, and hours without any."""
+    samples = [*watched("alice", 0, 2, 50), *watched("alice", 2, 5, 0), *watched("alice", 5, 6, None)]
+    found = rows(made(held=[held("alice", 0)], samples=samples))["alice"]
+    assert (found.used_gpu_hours, found.idle_gpu_hours, found.unknown_gpu_hours) == (2, 3, 5)
+    assert found.wasted == (WasteView("alice", 3.0),)
+
+
+def test_a_sample_speaks_for_a_quarter_of_an_hour_at_most() -> None:
+    """A daemon that was away for hours saw nothing of them."""
+    samples = [Sample(at(0), "GPU-1", 50, 0, 0, "alice"), Sample(at(9), "GPU-1", 50, 0, 0, "alice")]
+    found = rows(made(held=[held("alice", 0)], samples=samples))["alice"]
+    assert found.used_gpu_hours == pytest.approx(0.27, abs=0.01)
+
+
+def test_samples_of_a_card_that_nobody_held_are_nobodys() -> None:
+    """They count in no row."""
+    found = rows(made(samples=watched("", 0, 2, 50)))
+    assert found["all"].used_gpu_hours == 0
+
+
+def test_by_card() -> None:
+    """Hours by card; bookings, waits and refusals are not a card's, and are not shown as none."""
+    ground = made(held=[held("alice", 0), held("bob", 5, gpu="GPU-2")], events=[Event(at(1), "root", "refused", "bob")])
+    found = rows(ground, by=GPU)
+    assert (found["GPU-1"].held_gpu_hours, found["GPU-2"].held_gpu_hours) == (10, 5)
+    assert (found["GPU-1"].refused, found["GPU-1"].bookings_missed) == (None, None)
+    assert found["all"].refused == 1
+
+
+def test_by_group() -> None:
+    """One in two groups counts in each, one in none has a row of their own kind; the total counts each once."""
+    ground = made(held=[held("alice", 0), held("bob", 0, gpu="GPU-2"), held("eve", 0, gpu="GPU-3")])
+    found = rows(ground, by=GROUP)
+    assert {name: row.held_gpu_hours for name, row in found.items()} == {"bio": 10, "vision": 20, "": 10, "all": 30}
+
+
+def test_bookings_by_how_they_ended() -> None:
+    """Honoured, not come to, not kept; one that ended before the time is not of it."""
+    state = ReservationState
+    found = rows(
+        made(
+            reservations=[
+                wish("alice", Kind.BOOKING, state.FINISHED, closed_at=at(1)),
+                wish("alice", Kind.BOOKING, state.ACTIVE),
+                wish("alice", Kind.BOOKING, state.MISSED, closed_at=at(2)),
+                wish("alice", Kind.BOOKING, state.FAILED, closed_at=at(2)),
+                wish("alice", Kind.BOOKING, state.CANCELLED, closed_at=at(2)),
+                wish("alice", Kind.BOOKING, state.FINISHED, closed_at=at(-2), start=at(-9)),
+            ]
+        )
+    )["alice"]
+    assert (found.bookings_honoured, found.bookings_missed, found.bookings_failed) == (2, 1, 1)
+
+
+def test_waits_of_requests() -> None:
+    """From asking to beginning; those that still wait are counted apart, and no wait is no number."""
+    state = ReservationState
+    found = rows(
+        made(
+            reservations=[
+                wish("alice", Kind.REQUEST, state.FINISHED, start=at(1), closed_at=at(2)),
+                wish("alice", Kind.REQUEST, state.ACTIVE, start=at(3)),
+                wish("alice", Kind.REQUEST, state.MISSED, start=at(2), closed_at=at(4), note="x"),
+                wish("alice", Kind.REQUEST, state.WAITING),
+                wish("bob", Kind.REQUEST, state.WAITING),
+            ]
+        )
+    )
+    assert (found["alice"].waits, found["alice"].wait_median_s, found["alice"].wait_longest_s) == (3, 7200, 10800)
+    assert (found["alice"].waiting, found["bob"].waiting) == (1, 1)
+    assert (found["bob"].waits, found["bob"].wait_median_s) == (0, None)
+
+
+def test_refusals_of_the_time() -> None:
+    """By whom it was refused to; other events are none."""
+    events = [
+        Event(at(1), "root", "refused", "bob"),
+        Event(at(2), "root", "refused", "bob"),
+        Event(at(-2), "root", "refused", "bob"),
+        Event(at(3), "root", "attached", "bob"),
+    ]
+    assert rows(made(events=events))["bob"].refused == 2
+
+
+def test_the_total_is_last_and_the_most_first() -> None:
+    """Also when there is nothing."""
+    ground = made(held=[held("bob", 0), held("alice", 5, gpu="GPU-2")])
+    assert [row.name for row in report(ground, since=T0, now=at(10), by=USER)] == ["bob", "alice", "all"]
+    assert [row.by for row in report(made(), since=T0, now=at(10), by=USER)] == ["total"]
