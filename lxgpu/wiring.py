@@ -109,8 +109,7 @@ def backup(target: Path) -> None:
 
 def keep_aside() -> Path:
     """A copy of the present inventory beside it, named by the time, before it is replaced."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    target = settings().state_dir / f"{INVENTORY}.replaced-{stamp}"
+    target = settings().state_dir / f"{INVENTORY}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     backup(target)
     return target
 
@@ -221,6 +220,7 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
     from lxgpu.drivers.kernel_log import LocalKernelLog  # noqa: PLC0415
     from lxgpu.drivers.login import ParamikoLogin  # noqa: PLC0415
     from lxgpu.drivers.notify import ChannelNotifier  # noqa: PLC0415
+    from lxgpu.drivers.parking import CudaCheckpoint  # noqa: PLC0415
     from lxgpu.drivers.system import FileLocks, SystemClock  # noqa: PLC0415
     from lxgpu.services.site import Site  # noqa: PLC0415
 
@@ -236,6 +236,7 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
         texts=texts(),
         notify=ChannelNotifier((one.kind, one.to, one.sender) for one in chosen.channels),
         board=FolderBoard(guest_folder),
+        parker=CudaCheckpoint(),
         kernel_log=LocalKernelLog(chosen.kernel_log, memory=chosen.run_dir / "kernel-log.json", boot_id=host.boot_id),
         settings=chosen,
         policy=cache(lambda: policy(say)),

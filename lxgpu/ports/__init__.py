@@ -8,7 +8,7 @@ from lxgpu.ports.engine import Change, Engine, Image, Network, Pool, Ran, Server
 from lxgpu.ports.host import Holders, HostProbe, Process
 from lxgpu.ports.inventory import Inventory, Tx, VersionMovedError
 from lxgpu.ports.kernel_log import KernelLog, Xid
-from lxgpu.ports.small import Board, Clock, Locks, Login, Notifier, Progress, Texts
+from lxgpu.ports.small import Board, Clock, Locks, Login, Notifier, Parker, Progress, Texts
 
 __all__ = [
     "Board",
@@ -24,6 +24,7 @@ __all__ = [
     "Login",
     "Network",
     "Notifier",
+    "Parker",
     "Pool",
     "Process",
     "Progress",

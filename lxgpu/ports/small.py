@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from lxgpu.ports.engine import Ran
+from lxgpu.ports.host import Process
 
 Progress = Callable[[str], None]
 """Hears what is being done, in a few words."""
@@ -71,3 +72,16 @@ class Board(Protocol):
 
     def write(self, instance: str, file: str, text: str) -> bool:
         """Put a text in the file's place in one go; False when it stood there already."""
+
+
+class Parker(Protocol):
+    """Moves what a program has on its cards to main memory and back, where the driver can.
+
+    Both begin it and do not wait: whether it worked is seen by whether the process holds the card.
+    """
+
+    def park(self, process: Process, *, need_bytes: int) -> str:
+        """Begin to move it away; empty, or why that cannot be. `need_bytes` is what it has on the cards."""
+
+    def unpark(self, process: Process) -> str:
+        """Begin to move it back; empty, or why that cannot be."""

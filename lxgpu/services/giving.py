@@ -13,7 +13,7 @@ from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Power, Sighting
 from lxgpu.model.snapshot import Observation
 from lxgpu.policy.exclusivity import holdings
-from lxgpu.services import fence, hooks, slots
+from lxgpu.services import fence, hooks, parking, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.fence import FenceState
 from lxgpu.services.operations import Step, Wait, Work
@@ -171,6 +171,7 @@ def confirm(work: Work) -> None:
     except LxgpuError as error:
         work.site.say(f"no script of its own is run: {error.brief}")
     else:
+        parking.unpark(work.site, work.name)
         hooks.after_attach(work, init, cards)
 
 

@@ -19,6 +19,7 @@ from lxgpu.ports import (
     Locks,
     Login,
     Notifier,
+    Parker,
     Progress,
     Texts,
     Tx,
@@ -34,6 +35,7 @@ class Site:
     `policy`, `profile`, `nvidia` (the configuration that mounts the driver's libraries), `guest` (a container's folder
     on this host), `unix_groups` and `host_uid` are called when needed, since they cost time. `actor` is who gave the
     command. `say` tells people about progress. `notify` reaches people outside, `board` is what they see inside.
+    `parker` keeps programs alive while their cards are away.
     `kernel_log` tells of faults of cards, `watch` is what this process remembers of its looks at them.
     `cards` is what this process remembers of the host's cards.
     """
@@ -48,6 +50,7 @@ class Site:
     texts: Texts
     notify: Notifier
     board: Board
+    parker: Parker
     kernel_log: KernelLog
     settings: Settings
     policy: Callable[[], Policy]

@@ -15,7 +15,7 @@ from lxgpu.model.assignment import AssignmentState, SlotRecord
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import InstanceState, Sighting
 from lxgpu.ports import Holders, Process
-from lxgpu.services import fence, hooks, slots
+from lxgpu.services import fence, hooks, parking, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.identity import mirror_promises
 from lxgpu.services.operations import Step, Wait, Work
@@ -40,7 +40,7 @@ def deny(work: Work) -> None:
 
 
 def terminate(work: Work) -> Wait | None:
-    """TERM to everything that holds the cards, once; then time to end by itself. The person's own script is first."""
+    """TERM to everything that holds the cards, once; then time to end by itself. Own script and parking come first."""
     work.left = seen = there(work)
     waiting = hooks.before_release(work, seen.init_pid if seen else None)
     if waiting is not None:
@@ -49,6 +49,9 @@ def terminate(work: Work) -> Wait | None:
     if not held:
         work.calm = True
         return None
+    waiting = None if work.flag("termed") else parking.park(work, _processes(held))
+    if waiting is not None:
+        return waiting
     if not work.flag("termed"):
         for process in _processes(held):
             site.probe.signal(process, signal.SIGTERM)

@@ -1,10 +1,13 @@
-"""Ways to tell people, in memory: a notifier that remembers, and the files that containers see."""
+"""What is done for people, in memory: a notifier that remembers, the files that containers see, a checkpoint tool."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fakes.probe import FakeProbe
+
 from lxgpu.errors import LxgpuError
+from lxgpu.ports import Process
 
 
 class FakeNotifier:
@@ -41,3 +44,30 @@ class FakeBoard:
         self.writes += 1
         self.files[instance, file] = text
         return True
+
+
+class FakeParker:
+    """`ports.Parker` over a fake host: what is parked lets go of its cards, unless `refuses` or `stuck` says no."""
+
+    def __init__(self, probe: FakeProbe) -> None:
+        self.refuses = ""
+        self.stuck = False
+        self.parked: list[Process] = []
+        self.back: list[Process] = []
+        self._probe = probe
+
+    def park(self, process: Process, *, need_bytes: int) -> str:
+        """It holds no card any more."""
+        if self.refuses:
+            return self.refuses
+        assert need_bytes >= 0
+        self.parked.append(process)
+        for one in self._probe.processes:
+            if one.process.pid == process.pid and not self.stuck:
+                one.nodes, one.kind = frozenset(), None
+        return ""
+
+    def unpark(self, process: Process) -> str:
+        """It would hold them again."""
+        self.back.append(process)
+        return self.refuses

@@ -17,7 +17,7 @@ from fakes.engine import FakeEngine
 from fakes.engine_core import FakeInstance, File
 from fakes.kernel_log import FakeKernelLog
 from fakes.login import FakeLogin
-from fakes.people import FakeBoard, FakeNotifier
+from fakes.people import FakeBoard, FakeNotifier, FakeParker
 from fakes.probe import FakeProbe, beside
 from fakes.system import FakeClock, FakeLocks
 
@@ -174,10 +174,11 @@ def make_site(
     known = profiles or {"base": Profile("base"), "cpu-only": Profile("cpu-only", nvidia="off")}
     rules = policy or lab_policy()
     engine.programs["sh"] = lambda argv, _stdin: _script(engine, argv[-1])
+    probe = HostOfSite(clock, engine)
     return Site(
         host="host1",
         engine=engine,
-        probe=HostOfSite(clock, engine),
+        probe=probe,
         inventory=inventory or MemoryInventory(),
         clock=clock,
         locks=FakeLocks(clock),
@@ -185,6 +186,7 @@ def make_site(
         texts=JinjaTexts((shipped("templates"),)),
         notify=FakeNotifier(),
         board=FakeBoard(),
+        parker=FakeParker(probe),
         kernel_log=FakeKernelLog(clock),
         settings=make_settings(folder),
         policy=lambda: rules,
