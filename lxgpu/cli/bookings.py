@@ -183,16 +183,18 @@ def next_steps(view: ReservationView, times: Times, *, running: bool, why: str =
 
     `running` says whether a daemon carries on by itself; `why` is what a waiting one waits for.
     """
-    cards = f"{view.gpus} GPU{'s' * (view.gpus != 1)}"
+    cards, be = f"{view.gpus} GPU{'s' * (view.gpus != 1)}", "is" if view.gpus == 1 else "are"
     until = f" until {times.show(view.end)}" if view.end else ""
     match view.state:
         case "active":
             lines = [f"{view.instance} has {cards}{until}; lxgpu extend {view.instance} --for 1h makes it longer"]
         case "preparing":
-            lines = [f"{cards} for {view.instance} are being got ready{_from(view)}; lxgpu why {view.id} tells how far"]
+            lines = [
+                f"{cards} for {view.instance} {be} being got ready{_from(view)}; lxgpu why {view.id} tells how far"
+            ]
         case "scheduled":
             start = times.show(view.start) if view.start else "a time to come"
-            lines = [f"{cards} are booked for {view.instance} from {start}{until}"]
+            lines = [f"{cards} {be} booked for {view.instance} from {start}{until}"]
         case "waiting":
             lines = [_waits(view, cards, times, why), "it begins by itself; lxgpu reservations --queue shows the line"]
         case _:

@@ -73,7 +73,13 @@ def _of_reservation(screen: Screen, row: Reservation, times: Times, policy: Poli
 
 def _of_card(screen: Screen, subject: str) -> Told:
     found = looks.scene(screen)
-    view = looks.the_gpu(found, subject)
+    try:
+        view = looks.the_gpu(found, subject)
+    except LxgpuError as error:
+        if error.code == "not_found":
+            error.brief = f"there is no container, no card and no reservation {subject}"
+            error.fix = f"{error.fix}, lxgpu reservations what is booked"
+        raise
     records, times = found.records, found.times
     events = looks.events_of(view.uuid)
     note = found.cards.notes.get(view.uuid, "")

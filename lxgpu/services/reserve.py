@@ -236,6 +236,7 @@ def _facts(row: Reservation, plan: Plan) -> dict[str, object]:
         "duration_s": row.duration_s,
         "decision": plan.decision.value,
         "reasons": [reason.code for reason in plan.reasons],
+        "no_warning": row.no_warning or None,
     }
 
 

@@ -1,0 +1,250 @@
+"""The commands around reservations as people type them, on a whole site of fakes in the place of the real one."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from fakes.site import make_site, newcomer
+from fakes.system import FakeClock
+from json_shapes import faults
+
+from lxgpu import resident, wiring
+from lxgpu.cli import main
+from lxgpu.model.quota import BASE_TERMS, Policy
+from lxgpu.model.request import GpuRequest
+from lxgpu.model.rules import BookingRules, IdleRules, PreemptionRules, PriorityClass, Rules
+from lxgpu.services.lending import attach
+from lxgpu.services.statusfile import DaemonView
+from lxgpu.services.tick import tick
+
+TIMES = {"min_runtime_s": 0, "grace_s": 2, "term_wait_s": 2}
+POLICY = Policy(
+    contact="gpu-admin@lab.example",
+    admins=("root", "carol"),
+    classes={
+        "normal": PriorityClass("normal", priority=50, **TIMES),
+        "low": PriorityClass("low", priority=10, **TIMES),
+    },
+    defaults=replace(BASE_TERMS, limit=4, lease_s=86400),
+    rules=Rules(
+        idle=IdleRules(window_s=10, warn_s=()),
+        preemption=PreemptionRules(fence_timeout_s=5),
+        bookings=BookingRules(bind_before_s=15),
+    ),
+)
+
+
+class Town:
+    """A site, and lxgpu typed there."""
+
+    def __init__(self, site, capsys) -> None:
+        self.site, self._capsys = site, capsys
+
+    def __call__(self, *words, status=0):
+        """Run a command; gives what it wrote to stdout and stderr."""
+        ended = main.run(words)
+        shown = self._capsys.readouterr()
+        assert ended == status, f"lxgpu {' '.join(words)}: {ended}\n{shown.err}"
+        return shown.out, shown.err
+
+    def items(self, *words, noun, status=0):
+        """The items of a command with -o json, each as promised."""
+        out, _ = self(*words, "-o", "json", status=status)
+        document = json.loads(out)
+        assert document["schema"] == f"lxgpu.{noun}/v1"
+        assert [text for item in document["items"] for text in faults(noun, item)] == []
+        return document["items"]
+
+    def go_on(self, seconds):
+        """Let time pass, with a tick each second."""
+        for _ in range(seconds):
+            self.site.clock.sleep(1)
+            tick(self.site)
+
+
+@pytest.fixture
+def lxgpu(tmp_path, monkeypatch, capsys):
+    """Alice works on both cards at low class; bob and carol have none. A daemon runs."""
+    site = make_site(tmp_path, gpus=2, policy=POLICY, clock=FakeClock(datetime.now(UTC)))
+    for name in ("alice", "bob", "carol"):
+        newcomer(site, name)
+    wanted = GpuRequest(instance="alice", owner="alice", more=2, class_name="low")
+    attach(site, "alice", number=2, more=True, request=wanted, lease_s=None)
+    for gpu in site.engine.cards:
+        site.probe.run(site.engine.instance("alice").init_pid, gpu.nodes)
+    seam = {
+        "site": lambda say, **_: replace(site, say=say),
+        "inventory": lambda **_: site.inventory,
+        "engine": lambda: site.engine,
+        "probe": lambda _known=None: site.probe,
+        "policy": lambda _say: POLICY,
+        "settings": lambda: site.settings,
+        "host_name": lambda: site.host,
+    }
+    for name, made in seam.items():
+        monkeypatch.setattr(wiring, name, made)
+    monkeypatch.setattr(resident, "status", lambda: DaemonView(running=True))
+    return Town(site, capsys)
+
+
+def test_the_plan_is_what_then_happens(lxgpu):
+    """--dry-run writes nothing and names victim and time; then bob has the cards, and alice a claim to them."""
+    version = lxgpu.site.inventory.read().version
+    (plan,) = lxgpu.items("reserve", "bob", "--gpus", "2", "--for", "4h", "--dry-run", noun="plans")
+    assert (plan["decision"], plan["victims"]) == ("granted_after_preemption", ["alice"])
+    assert {step["do"] for step in plan["steps"]} == {"warn", "release", "attach", "start", "finish", "return"}
+    assert lxgpu.site.inventory.read().version == version
+    shown, _ = lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h", "--dry-run")
+    assert shown.startswith("granted, others yield: at ")
+    assert "; alice must yield\n" in shown
+    assert "T" not in re.sub(r"[A-Z]{3,}|TERM|GPU-\S+", "", shown.replace("AT", ""))  # times are the lab's, no RFC 3339
+    (made,) = lxgpu.items("reserve", "bob", "--gpus", "2", "--for", "4h", noun="reservations")
+    assert (made["state"], made["instance"], made["gpus"]) == ("preparing", "bob", 2)
+    assert [(one["instance"], one["owed"]) for one in made["displaced"]] == [("alice", None)] * 2
+    lxgpu.go_on(12)
+    (now, claim) = lxgpu.items("reservations", noun="reservations")
+    assert (now["state"], len(now["slots"])) == ("active", 2)
+    assert [(one["instance"], one["reason"], one["owed"]) for one in now["displaced"]] == [
+        ("alice", "priority", True)
+    ] * 2
+    assert (claim["kind"], claim["instance"], claim["position"]) == ("return", "alice", 1)
+
+
+def test_why_after_it_names_all_that_alice_asks(lxgpu):
+    """Bob's reservation, the rule, the numbers, when the cards return: for people in one line, for programs by code."""
+    (made,) = lxgpu.items("reserve", "bob", "--gpus", "2", "--for", "4h", noun="reservations")
+    lxgpu.go_on(12)
+    told = {item["code"]: item for item in lxgpu.items("why", "alice", noun="reasons")}
+    assert f"bob's reservation {made['id']}" in told["claim"]["text"]
+    assert told["claim"]["rule"] == "priority"
+    assert "class low (10) yields to class normal (50)" in told["claim"]["text"]
+    assert "when bob's time ends at" in told["claim"]["text"]
+    (state, *gave) = lxgpu.items("why", made["id"][:5], noun="reasons")
+    assert (state["code"], gave[0]["code"]) == ("active", "displaced")
+    assert lxgpu.items("why", "bob", noun="reasons")[-1]["code"] == "active"
+    _, words = lxgpu("why", "r0000000", status=3)
+    assert "no container, no card and no reservation r0000000" in words
+
+
+def test_who_cannot_have_cards_now_waits_and_is_told(lxgpu):
+    """Exit 0: the place, why, and what to do; the queue and `why` tell what would have to change."""
+    lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h")
+    lxgpu.go_on(12)
+    out, words = lxgpu("reserve", "carol", "--gpus", "1", "--for", "1h", "--note", "a paper")
+    assert "waiting" in out
+    assert re.search(r"1 GPU for carol waits as number \d in the line, likely from ", words)
+    assert "lxgpu reservations --queue shows the line" in words
+    queue = lxgpu.items("reservations", "--queue", noun="reservations")
+    assert [item["instance"] for item in queue] == ["alice", "carol"]
+    assert [item["position"] for item in queue] == [1, 2]
+    (plan,) = lxgpu.items("reserve", "carol", "--gpus", "1", "--for", "1h", "--dry-run", noun="plans")
+    assert plan["decision"] == "waiting"
+    codes = [item["code"] for item in lxgpu.items("why", queue[1]["id"], noun="reasons")]
+    assert codes[0] == "waiting"
+    assert {"before", "need_not_yield"} <= set(codes)
+    shown, _ = lxgpu("reservations")
+    assert shown.splitlines()[0] == "1 running, 2 waiting"
+    assert "a paper" in shown
+    (only,) = lxgpu.items("reservations", "carol", noun="reservations")
+    assert only["note"] == "a paper"
+
+
+def test_a_booking_ahead_is_shown_changed_and_given_up(lxgpu):
+    """As one thing; what does not fit is refused whole; after it nothing is left."""
+    (made,) = lxgpu.items(
+        *("reserve", "bob", "--gpus", "2", "--at", "tomorrow 12:00", "--for", "2h"), noun="reservations"
+    )
+    assert (made["state"], made["displaced"]) == ("scheduled", [])
+    shown, words = lxgpu("reservation", "show", made["id"][:6])
+    assert shown.startswith(f"{made['id']}: scheduled booking of bob\n")
+    _, words = lxgpu("reservation", "edit", made["id"], "--gpus", "1", "--for", "3h", "--note", "shorter")
+    assert "1 GPU is booked for bob from tomorrow" in words
+    (found,) = lxgpu.items("reservations", "bob", noun="reservations")
+    assert (found["gpus"], found["note"]) == (1, "shorter")
+    assert lxgpu("reservation", "edit", made["id"], "--gpus", "9", "--dry-run", status=5)
+    assert "usage" in lxgpu("reservation", "edit", made["id"], status=2)[1]
+    ics, _ = lxgpu("reservations", "--ics")
+    assert f"UID:{made['id']}@host1.lxgpu" in ics
+    timeline, _ = lxgpu("reservations", "--calendar")
+    assert "bob" in timeline
+    assert "alice" in timeline
+    (gone,) = lxgpu.items("reservation", "cancel", made["id"], noun="reservations")
+    assert gone["state"] == "cancelled"
+    assert lxgpu.items("reservations", noun="reservations") == []
+    assert [item["id"] for item in lxgpu.items("reservations", "--all", noun="reservations")] == [made["id"]]
+    assert "already" in lxgpu("reservation", "cancel", made["id"], status=6)[1]
+
+
+def test_a_series_is_made_and_given_up_as_one(lxgpu):
+    """Four weeks of a month; each is a booking of its own."""
+    made = lxgpu.items(
+        *("reserve", "bob", "--gpus", "1", "--at", "+1h", "--for", "2h", "--weekly"), noun="reservations"
+    )
+    assert len(made) >= 4
+    gone = lxgpu.items("reservation", "cancel", made[0]["id"], "--series", noun="reservations")
+    assert len(gone) == len(made)
+
+
+def test_longer_and_kept(lxgpu):
+    """Both say what came of it, and rehearse."""
+    lxgpu("extend", "alice", "--for", "2h", "--dry-run")
+    _, words = lxgpu("extend", "alice", "--for", "2h")
+    assert "alice: until" in words
+    (row,) = lxgpu.items("keep", "alice", "--for", "1h", "--reason", "a long think", noun="keeps")
+    assert (row["instance"], row["reason"]) == ("alice", "a long think")
+    assert "kept" in [item["code"] for item in lxgpu.items("why", "alice", noun="reasons")]
+    assert lxgpu("keep", "alice", "--for", "9h", "--reason", "more", "--dry-run", status=5)
+    assert "over_keep" in lxgpu("keep", "alice", "--for", "9h", "--reason", "more", status=5)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--for", "4h"), 2, "Missing option '--gpus'"),
+        (("--gpus", "+1", "--for", "4h"), 2, "how many cards in all"),
+        (("--gpus", "2"), 2, "say for how long"),
+        (("--gpus", "2", "--for", "4h", "--weekly"), 2, "--weekly needs to know when"),
+        (("--gpus", "2", "--for", "4h", "--no-warning"), 2, "--no-warning needs --reason"),
+        (("--gpus", "2", "--for", "4h", "--reason", "x"), 2, "--reason goes with --no-warning"),
+        (("--gpus", "2", "--for", "4h", "--host", "moon"), 3, "there is no host moon"),
+        (("--gpus", "2", "--for", "4h", "--model", "H100"), 3, "no card's model matches"),
+        (("--gpus", "9", "--for", "4h"), 5, "contact: gpu-admin@lab.example"),
+        (("--gpus", "2", "--for", "4h", "--now", "--reason", "the boss"), 2, "add --yes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_leaves_nothing(lxgpu, words, status, said):
+    """Each with its own status and the way out."""
+    before = lxgpu.site.inventory.read().reservations
+    _, shown = lxgpu("reserve", "bob", *words, status=status)
+    assert said in shown
+    assert lxgpu.site.inventory.read().reservations == before
+
+
+def test_without_a_warning_is_an_admins(lxgpu, monkeypatch):
+    """Root and who the policy names, with --yes; who came by sudo and is no admin is told so."""
+    site = lxgpu.site
+    words = ("reserve", "bob", "--gpus", "1", "--for", "1h", "--no-warning", "--reason", "the demo is now", "--yes")
+    monkeypatch.setattr(wiring, "site", lambda say, **_: replace(site, say=say, actor="eve (sudo)"))
+    assert "eve may not take cards without a warning" in lxgpu(*words, status=4)[1]
+    monkeypatch.setattr(wiring, "site", lambda say, **_: replace(site, say=say, actor="carol (sudo)"))
+    (made,) = lxgpu.items(*words, noun="reservations")
+    assert site.inventory.reservation(made["id"]).no_warning == "the demo is now"
+    (event,) = [event for event in site.inventory.events(subject="bob") if event.kind == "reserved"]
+    assert (event.actor, event.detail["no_warning"]) == ("carol (sudo)", "the demo is now")
+
+
+def test_without_a_daemon_it_is_said_how_to_run_one(lxgpu, monkeypatch):
+    """A booking that nobody looks after is said to be one."""
+    monkeypatch.setattr(resident, "status", lambda: DaemonView(running=False))
+    _, words = lxgpu("reserve", "bob", "--gpus", "1", "--at", "+2h", "--for", "1h")
+    assert "systemctl start lxgpu, or lxgpu daemon run" in words
+
+
+def test_wait_ends_when_the_cards_are_there(lxgpu):
+    """The command itself carries on what it began, daemon or not."""
+    (made,) = lxgpu.items("reserve", "bob", "--gpus", "1", "--for", "1h", "--wait", noun="reservations")
+    assert made["state"] == "active"
