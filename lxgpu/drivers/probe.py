@@ -22,7 +22,7 @@ from lxgpu.drivers.holders import Findings, scan
 from lxgpu.drivers.limits import read_limits
 from lxgpu.drivers.listening import listening_ports
 from lxgpu.drivers.nvml import Nvml, RawCard
-from lxgpu.drivers.openable import openable
+from lxgpu.drivers.openable import Trials
 from lxgpu.drivers.processes import command_line, pid_namespace, read_stat, send
 from lxgpu.drivers.rooted import find_nodes, read_regular
 from lxgpu.drivers.sessions import open_sessions
@@ -58,6 +58,7 @@ class LocalProbe:
         self._nvml = nvml or Nvml(known=known)
         self._cgroups = cgroups or Cgroups()
         self._patience = Patience()
+        self._trials = Trials()
 
     def boot_id(self) -> str:
         """Changes at every boot of the host."""
@@ -91,7 +92,7 @@ class LocalProbe:
 
     def openable(self, init: int, nodes: Iterable[DeviceNode]) -> frozenset[DeviceNode]:
         """Which of the nodes a process of the instance may open (asked from within its cgroups)."""
-        return openable(self._cgroups, init, nodes)
+        return self._trials.openable(self._cgroups, init, nodes)
 
     def set_rule(self, init: int, *, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNode]) -> None:
         """Set the device rule of a running instance: `denied` cannot be opened, `allowed` can."""

@@ -90,6 +90,7 @@ def verify(work: Work) -> None:
             trouble = error
         alone.result()  # a card that is elsewhere too is told before anything else
     if trouble is not None:
+        work.mark()
         if not _cleared(work):
             raise trouble
         _plug(work, wanted, wanted.usable - set(coming(work)))
@@ -188,9 +189,9 @@ def take_back(work: Work) -> None:
 
 
 ATTACH_STEPS = (
-    Step("fence", "", prove),
+    Step("fence", "", prove, looks=True),
     Step("attach", "attaching", attach),
-    Step("nodes", "checking what opens inside", verify),
+    Step("nodes", "checking what opens inside", verify, looks=True),
     Step("confirm", "", confirm),
 )
 

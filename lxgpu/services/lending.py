@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
-from lxgpu.model.instance import Instance, InstanceState
+from lxgpu.model.instance import Instance, InstanceState, Sighting
 from lxgpu.model.plan import Plan
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
@@ -16,6 +20,7 @@ from lxgpu.ports import Tx
 from lxgpu.services import giving, observe, slots, taking
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity, mirror_promises
+from lxgpu.services.instances import sighting
 from lxgpu.services.operations import Recipe, Step, carry_out
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
@@ -51,8 +56,9 @@ def plan_attach(
 
 def attach(site: Site, name: str, *, number: int, more: bool, request: GpuRequest, lease_s: int | None) -> None:
     """Give a container more cards, as an open lease; displaces nobody."""
-    ensure_identity(site)
-    snapshot, _, request = plan_attach(site, name, number=number, more=more, request=request)
+    with near(site, name) as left:
+        ensure_identity(site)
+        snapshot, _, request = plan_attach(site, name, number=number, more=more, request=request)
 
     def write(tx: Tx, now: Snapshot) -> str | None:
         make_way(tx, now, name)
@@ -69,7 +75,8 @@ def attach(site: Site, name: str, *, number: int, more: bool, request: GpuReques
         tx.put(operation)
         return operation.id
 
-    if carry_out(site, ATTACH, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus) is None:
+    begun = partial(decided, site, snapshot, write)
+    if carry_out(site, ATTACH, name, begun, gpus=snapshot.seen.gpus, left=left.result()) is None:
         site.say(f"it holds {number} GPUs already")
 
 
@@ -85,14 +92,16 @@ def plan_release(
 
 def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] = (), busy: bool = False) -> None:
     """Take cards back from a container, which lives on: rule, TERM, detach, KILL, fence."""
-    ensure_identity(site)
-    snapshot, _ = plan_release(site, name, count=count, uuids=uuids, busy=busy)
+    with near(site, name) as left:
+        ensure_identity(site)
+        snapshot, _ = plan_release(site, name, count=count, uuids=uuids, busy=busy)
     uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, uuids)
 
     def write(tx: Tx, now: Snapshot) -> str | None:
         return intend_release(site, tx, now, name, count=count, uuids=uuids, busy=busy)
 
-    if carry_out(site, RELEASE, name, lambda: decided(site, snapshot, write), gpus=snapshot.seen.gpus) is None:
+    begun = partial(decided, site, snapshot, write)
+    if carry_out(site, RELEASE, name, begun, gpus=snapshot.seen.gpus, left=left.result()) is None:
         site.say("it holds no GPU")
         return
     _tell_quarantine(site, name)
@@ -111,6 +120,23 @@ def intend_release(
     if not decision.slots:
         return None
     return open_release(site, tx, now, name, slots_taken=[str(slot) for slot in decision.slots], outcome="given back")
+
+
+@contextmanager
+def near(site: Site, name: str) -> Iterator[Future[Sighting | None]]:
+    """Look at an instance while a decision on it is made; None when that fails, and the steps will say why.
+
+    The first write is built on this: LXD refuses it if the instance has changed by then.
+    """
+
+    def seen() -> Sighting | None:
+        try:
+            return sighting(site, name)
+        except LxgpuError:
+            return None
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        yield pool.submit(seen)
 
 
 def open_release(site: Site, tx: Tx, now: Snapshot, name: str, *, slots_taken: list[str], outcome: str) -> str:

@@ -30,6 +30,8 @@ SLACK = 0.1
 """How soon a waiting step is looked at again by a command that waits for its end: later by a tenth of the wait so far,
 up to a second."""
 LOCK_WAIT_S = 30.0
+FRESH_S = 0.1
+"""How old a look at the instance may be by the time its lock is held; LXD's ETag guards the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,11 @@ class Work:
         It is on the disk before anything else is done.
         """
         self._last.append(write)
+
+    @property
+    def writes_last(self) -> bool:
+        """Whether anything is left to be written."""
+        return bool(self._last)
 
     def forget_last(self) -> None:
         """The step was cut short: its last word does not count."""
@@ -123,6 +130,10 @@ class Work:
         assert self.operation.due_at is not None  # noqa: S101 - just saved
         return self.operation.due_at
 
+    def mark(self) -> None:
+        """Enter a step that looks in the journal, since it is going to write to LXD or the host after all."""
+        self._save()
+
     def _save(self, *, args: Mapping[str, object] | None = None, due_at: datetime | None = None) -> None:
         changed = replace(
             self.operation,
@@ -139,11 +150,16 @@ Action = Callable[[Work], "Wait | None"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One idempotent step: its name in the journal, what it tells people, what it does."""
+    """One idempotent step: its name in the journal, what it tells people, what it does.
+
+    One that only `looks`, and writes nothing outside of the inventory, is entered in the journal no sooner than it
+    waits or marks itself: after a crash the step before it is taken again, and finds nothing left to do.
+    """
 
     name: str
     tells: str
     do: Action
+    looks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,21 +172,30 @@ class Recipe:
 
 
 def carry_out(
-    site: Site, recipe: Recipe, name: str, begin: Callable[[], str | None], *, gpus: tuple[Gpu, ...] | None = None
+    site: Site,
+    recipe: Recipe,
+    name: str,
+    begin: Callable[[], str | None],
+    *,
+    gpus: tuple[Gpu, ...] | None = None,
+    left: Sighting | None = None,
 ) -> Operation | None:
     """Begin an operation on an instance and take it to its end, under the instance's lock from the start.
 
     `begin` writes the operation and gives its id, or None when there is nothing to do. With the lock held before
     anything is written, no other command can take a fresh operation for an abandoned one. `gpus` are the host's cards
-    where the caller has just looked.
+    and `left` is the instance with its ETag, where the caller has just looked.
 
     Raises the error that made it fail, after it was undone; `conflict` when another process works on the instance.
     """
+    asked = site.clock.monotonic()
     with _locked(site, name):
+        if site.clock.monotonic() - asked > FRESH_S:
+            left = None  # another command had it in hand meanwhile
         identifier = begin()
         if identifier is None:
             return None
-        operation = _advance(site, recipe, identifier, gpus=gpus)
+        operation = _advance(site, recipe, identifier, gpus=gpus, left=left)
     return finish(site, recipe, identifier) if operation.live else operation
 
 
@@ -210,12 +235,19 @@ def _locked(site: Site, name: str) -> Iterator[None]:
         yield
 
 
-def _advance(site: Site, recipe: Recipe, identifier: str, *, gpus: tuple[Gpu, ...] | None = None) -> Operation:
+def _advance(
+    site: Site,
+    recipe: Recipe,
+    identifier: str,
+    *,
+    gpus: tuple[Gpu, ...] | None = None,
+    left: Sighting | None = None,
+) -> Operation:
     """Take the steps that can be taken now, under the lock. The operation given back lives on if it waits."""
     operation = _known(site, identifier)
     if not operation.live:
         return operation
-    work = Work(site=site, operation=operation, _gpus=gpus)
+    work = Work(site=site, operation=operation, _gpus=gpus, left=left)
     if operation.state is OperationState.OPEN:
         return _forward(work, recipe)
     _back(work, recipe)
@@ -248,7 +280,11 @@ def _take(work: Work, steps: tuple[Step, ...]) -> bool:
     for position in range(work.operation.position, len(steps)):
         step = steps[position]
         if work.operation.step != step.name or work.operation.position != position:
-            _enter(work, replace(work.operation, position=position, step=step.name, due_at=None))
+            entered = replace(work.operation, position=position, step=step.name, due_at=None)
+            if (step.looks or not position) and not work.writes_last:
+                work.operation = entered  # the journal says as much: the operation, or the step before
+            else:
+                _enter(work, entered)
             if step.tells:
                 work.site.say(step.tells)
         if step.do(work) is not None:

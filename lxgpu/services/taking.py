@@ -34,9 +34,13 @@ def taken(work: Work) -> tuple[Slot, ...]:
 
 def deny(work: Work) -> None:
     """The device rule back: from here on nothing in the container can open the cards anew."""
-    seen = there(work)
-    if seen is not None and _ruled(work, picture(work.site, work.name, gpus=work.gpus()), seen):
-        work.left = seen
+    for _ in range(2):  # one that went down since it was seen may be up again already
+        seen = there(work)
+        if seen is None:
+            return
+        if _ruled(work, picture(work.site, work.name, gpus=work.gpus()), seen):
+            work.left = seen
+            return
 
 
 def terminate(work: Work) -> Wait | None:
@@ -220,7 +224,7 @@ RELEASE_STEPS = (
     Step("term", "asking its processes to end", terminate),
     Step("detach", "detaching", detach),
     Step("kill", "", kill),
-    Step("fence", "proving it free", prove),
+    Step("fence", "proving it free", prove, looks=True),
 )
 
 

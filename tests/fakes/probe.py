@@ -59,7 +59,8 @@ def beside(engine: FakeEngine) -> Look:
 class FakeProcess:
     """A process. `init` is its container's, None on the host. `kind` is NVML's list it is on, None for none.
 
-    `ends_after_s` is how long it takes to end after TERM. `stuck` means that not even KILL ends it.
+    `ends_after_s` is how long it takes to end after TERM. `stuck` means that not even KILL ends it,
+    `slips` that it hands the card round, so that only a look at a container that stands still finds it.
     """
 
     process: Process
@@ -71,6 +72,7 @@ class FakeProcess:
     ends_after_s: float = 0.0
     respawns: bool = False
     stuck: bool = False
+    slips: bool = False
     ends_at: float | None = None
 
 
@@ -184,11 +186,11 @@ class FakeProbe:
         self.looks.append((inits if inits is None else tuple(inits), still))
         for init in inits or ():
             self._inside(init)
-        return {card.uuid: self._holders(inits, card, but) for card in cards}
+        return {card.uuid: self._holders(inits, card, but, still=still) for card in cards}
 
-    def _holders(self, inits: Collection[int] | None, card: Gpu, but: Collection[int]) -> Holders:
+    def _holders(self, inits: Collection[int] | None, card: Gpu, but: Collection[int], *, still: bool) -> Holders:
         numbers = {_number(node) for node in card.nodes}
-        holding = [one for one in self._running() if _touches(one, numbers)]
+        holding = [one for one in self._running() if _touches(one, numbers) and (still or not one.slips)]
         found = [
             replace(one.process, how="open")
             for one in holding

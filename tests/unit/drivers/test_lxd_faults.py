@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socketserver
 import threading
 import time
@@ -264,6 +265,39 @@ def test_a_list_is_one_request_and_loads_no_library(server, engine):
     server.say("GET", "/1.0/instances", (200, {"type": "sync", "metadata": [INSTANCE, INSTANCE | {"name": "b"}]}))
     assert [seen.name for seen in engine.instances(with_state=False)] == ["a", "b"]
     assert engine.requests == len(server.seen) == 1
+
+
+def test_what_was_just_read_is_written_back_without_reading_again(server, engine):
+    """The ETag of the last reading guards the PUT, which LXD itself refuses if anything has changed since."""
+    server.say("PUT", "/1.0/instances/a", (202, ASYNC))
+    seen = engine.instance("a", with_state=False)
+    engine.update("a", Change(config={"user.b": "2"}), etag=seen.etag)
+    assert server.count("GET", "/1.0/instances/a") == 1
+    assert (server.tags, server.bodies[0]["config"]) == (['"tag"'], {"user.a": "1", "user.b": "2"})
+    engine.update("a", Change(config={"user.b": "3"}), etag=seen.etag)
+    assert server.count("GET", "/1.0/instances/a") == 2
+
+
+def test_another_tag_than_that_of_the_last_reading_reads_again(server, engine):
+    """What was read is only a basis for a write under its own ETag."""
+    server.say("PUT", "/1.0/instances/a", (202, ASYNC))
+    engine.instance("a", with_state=False)
+    assert code_of(lambda: engine.update("a", Change(config={"user.b": "2"}), etag='"older"')) == "conflict"
+    assert server.count("GET", "/1.0/instances/a") == 2
+    assert not server.bodies
+
+
+def test_a_glimpse_asks_for_the_state_once(server, engine):
+    """A running container's init is looked up, and then known for as long as it lives."""
+    config = {"volatile.uuid": "u"}
+    state = {"state": {"pid": os.getpid(), "network": {}, "disk": {}}}
+    server.say(
+        "GET", "/1.0/instances/a", (200, {"metadata": INSTANCE | {"status": "Running", "config": config} | state})
+    )
+    assert [engine.glimpse("a").init_pid for _ in range(3)] == [os.getpid()] * 3
+    assert server.count("GET", "/1.0/instances/a") == 2 + 1 + 1
+    server.say("GET", "/1.0/instances/a", (404, {"error": "not found"}))
+    assert engine.glimpse("a") is None
 
 
 def test_a_proxy_in_the_environment_is_ignored(server, engine, monkeypatch):

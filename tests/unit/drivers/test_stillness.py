@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from nvml_library import Library
-from plain_instance import wait_for
+from plain_instance import plain_instance, wait_for
 
 from lxgpu.drivers.cgroups import Cgroups
 from lxgpu.drivers.probe import LocalProbe
@@ -52,6 +52,17 @@ def test_everything_rests_inside_the_block_and_runs_after_it(inside, frozen):
     with pytest.raises(ZeroDivisionError), held_still(Cgroups(), inside.init):
         raise ZeroDivisionError
     assert wait_for(lambda: not frozen())
+
+
+def test_several_rest_at_once(inside, frozen):
+    """All of them within the block, none after it; one that has ended meanwhile is no hindrance."""
+    with plain_instance([]) as other, plain_instance([]) as ended:
+        events = other.place("unified") / "cgroup.events"
+        ended.stop()
+        with held_still(Cgroups(), inside.init, other.init, ended.init):
+            assert frozen()
+            assert "frozen 1" in events.read_text()
+        assert wait_for(lambda: not frozen() and "frozen 0" in events.read_text())
 
 
 def test_it_is_thawed_when_its_holder_is_killed(inside, frozen):
