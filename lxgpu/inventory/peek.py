@@ -28,8 +28,13 @@ _TABLES = {
         ("id", "gpu", "part", "instance", "state", "created_at", "since", "until", "reservation"),
         " WHERE state NOT IN ('planned', 'closed')",
     ),
+    "reservations": (
+        "reservations",
+        ("id", "kind", "instance", "gpus", "pool", "created_at", "dies"),
+        " WHERE kind = 'return' AND state IN ('waiting', 'scheduled', 'preparing', 'active')",
+    ),
 }
-_TIMES = frozenset({"created_at", "expires", "since", "until"})
+_TIMES = frozenset({"created_at", "expires", "since", "until", "dies"})
 
 
 def peek(path: str, *, schema: int) -> SimpleNamespace | None:

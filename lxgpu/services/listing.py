@@ -41,7 +41,7 @@ def instance_items(
     """All containers by name.
 
     Args:
-        records: the inventory: `instances`, `assignments`, `persons`, `cards`.
+        records: the inventory: `instances`, `assignments`, `persons`, `cards`, `reservations`.
         sightings: what LXD showed, with or without state; None when it did not answer.
         ssh_host: what people type after `ssh`.
         trashed: with deleted ones that are still kept.
@@ -55,6 +55,10 @@ def instance_items(
     for row in records.assignments:
         if row.live:
             held.setdefault(row.instance, []).append(row)
+    claims: dict[str, list[Row]] = {}
+    for row in records.reservations:
+        if str(row.kind) == "return":
+            claims.setdefault(row.instance, []).append(row)
     items = []
     for row in records.instances:
         if trashed or str(row.state) != "trashed":
@@ -64,6 +68,7 @@ def instance_items(
             if item["gpus"] and idle:
                 item["idle"] = idle.get(row.name, item["idle"])
             item["ssh"] = _ssh(row, people.get(row.owner), ssh_host)
+            item["claims"] = _claims(claims.get(row.name, []))
             items.append(item)
     if foreign and sightings is not None:
         items += [_stranger(sighting) for sighting in strangers(records, sightings)]
@@ -148,6 +153,14 @@ def _held(rows: Iterable[Row], cards: dict[str, Row], seen: Row | None) -> list[
             }
         )
     return held
+
+
+def _claims(rows: Iterable[Row]) -> list[Item]:
+    """What the container has a right to have again, oldest first."""
+    return [
+        {"gpus": row.gpus, "model": row.pool, "since": row.created_at, "dies": row.dies}
+        for row in sorted(rows, key=lambda row: (row.created_at, row.id))
+    ]
 
 
 def _pci_in(seen: Row | None, uuid: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lxgpu.model.instance import Limits, Sighting
 from lxgpu.model.snapshot import Records
 from lxgpu.services.listing import instance_items, public_host
-from lxgpu.services.views import HeldView, IdleView, InstanceView, SshView
+from lxgpu.services.views import ClaimView, HeldView, IdleView, InstanceView, SshView
 
 if TYPE_CHECKING:
     from lxgpu.config.settings import NetworkSettings, Settings
@@ -44,6 +44,7 @@ def _view(item: dict[str, Any]) -> InstanceView:
         ssh=SshView(**item["ssh"]),
         limits=limits if isinstance(limits, Limits) else Limits(**limits),
         idle=_idle(item["idle"]),
+        claims=tuple(ClaimView(**claim) for claim in item["claims"]),
         **rest,
     )
 

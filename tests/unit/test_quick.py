@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from inventory_rows import T0, assignment, at, card, instance, person
+from reservation_rows import booking, claim
 
 from lxgpu import quick
 from lxgpu.drivers.engine import LxdEngine
@@ -22,6 +23,7 @@ from lxgpu.inventory.migrations import known
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.instance import InstanceState, Limits
+from lxgpu.model.reservation import ReservationState
 from lxgpu.plain import plain
 from lxgpu.services.listing import instance_items
 
@@ -105,6 +107,10 @@ def state(tmp_path):
             assignment("a4", "GPU-4", state=AssignmentState.CLOSED, closed_at=at(1)),
             assignment("a5", "GPU-5", state=AssignmentState.PLANNED, since=None),
             card("GPU-1"),
+            claim(),
+            claim("c2", created_at=at(50), dies=None),
+            claim("c3", "bob", state=ReservationState.FINISHED, closed_at=at(70)),
+            booking(),
         )
     return folder
 
@@ -149,6 +155,17 @@ def test_both_ways_list_the_same(state, environ, tmp_path):
         ("carol", "missing"),
         ("dave", None),
     ]
+
+
+def test_what_is_owed_is_listed(state, environ, tmp_path):
+    """Open claims, oldest first; a booking is none, and one that was met is none any more."""
+    with lxd(tmp_path, ROWS) as where:
+        remember(state, environ, where)
+        found = {item["name"]: item["claims"] for item in quick.containers(environ)}
+    owed = {"gpus": 1, "model": "NVIDIA A100"}
+    first = {**owed, "since": at(50), "dies": None}
+    assert found["alice"] == [first, {**owed, "since": at(60), "dies": at(6000)}]
+    assert found["bob"] == []
 
 
 def test_while_somebody_writes_both_list_the_same(state, environ, tmp_path):

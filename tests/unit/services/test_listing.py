@@ -215,6 +215,7 @@ def test_bare_rows_are_as_good_as_the_models(site):
         assignments=[bare(row, "live") for row in found.assignments],
         persons=[bare(row) for row in found.persons],
         cards=[bare(row) for row in found.cards],
+        reservations=[bare(row) for row in found.reservations],
     )
     for row in [*loose.instances, *loose.assignments]:
         row.state = row.state.value
