@@ -6,6 +6,7 @@ never in the way. No link is followed all the same: root of a privileged contain
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -55,8 +56,10 @@ class FolderBoard:
 def _read(directory: int, file: str) -> str:
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
-    except FileNotFoundError:
-        return ""
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ELOOP}:  # none, or a link, which the next write replaces
+            return ""
+        raise
     with os.fdopen(handle, "rb") as found:
         if not stat.S_ISREG(os.fstat(found.fileno()).st_mode):
             return ""
