@@ -16,10 +16,9 @@ from lxgpu.model.operation import Event
 from lxgpu.model.quota import Policy
 from lxgpu.model.snapshot import Records
 from lxgpu.policy.resolve import find_gpu
-from lxgpu.services import explain, looking, overview, report
+from lxgpu.services import looking, overview, report
 from lxgpu.services.cards import Cards, card_views, past_views
 from lxgpu.services.cardviews import GpuView
-from lxgpu.services.explain import ReasonView
 from lxgpu.services.idleviews import published_idle, published_verdicts
 from lxgpu.services.looking import Look
 from lxgpu.services.overview import StatusView
@@ -168,23 +167,3 @@ def history(subject: str | None, *, since: datetime | None, most: int) -> list[E
     cards = {card.uuid: card.pci for card in rows.cards}
     uuid = None if rows.instance(subject) else find_gpu(subject, cards)
     return looking.events_about(store, uuid or subject, most=most, since=since)
-
-
-def why(screen: Screen, subject: str) -> tuple[tuple[ReasonView, ...], Times]:
-    """What there is to say about a container, a name that once was one, or a card.
-
-    Raises:
-        LxgpuError: `not_found`: there is and was nothing of that name.
-    """
-    shown = instance(screen, subject)
-    if shown is not None:
-        times = shown.times
-        return explain.about_instance(shown.records, shown.row, shown.view, shown.events, show=times.show), times
-    gone = explain.about_absent(subject, events_of(subject))
-    if gone:
-        return gone, lab_times(screen)[0]
-    found = scene(screen)
-    view = the_gpu(found, subject)
-    note = found.cards.notes.get(view.uuid, "")
-    reasons = explain.about_gpu(found.records, view, note, events_of(view.uuid), show=found.times.show)
-    return reasons, found.times

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lxgpu.cli import params
+from lxgpu.cli.published import instead_of
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
 from lxgpu.services.reservationviews import reservation_views, view_of
@@ -43,7 +44,15 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
     if shape == "ics" and out.form != "table":
         raise LxgpuError("usage", "--ics is a form of its own", fix="leave -o out")
     times, policy = lab_times(out.screen)
-    found = bookings.ledger(policy, now=times.now, over=everything)
+    try:
+        found = bookings.ledger(policy, now=times.now, over=everything)
+    except LxgpuError as error:
+        if shape in {"ics", "calendar"} or everything:
+            raise
+        views = bookings.views_for(instead_of(error, out.screen).reservations, name)
+        views = [view for view in views if shape != "queue" or view.state == "waiting"]
+        out.items("reservations", views, bookings.columns(views, times, form=out.form), empty=NOTHING)
+        return
     if shape == "ics":
         _ics(out, found, times, name)
     elif shape == "calendar" and not out.structured:
