@@ -15,6 +15,7 @@ from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance
 from lxgpu.model.operation import Event
 from lxgpu.model.snapshot import Records
+from lxgpu.policy.health import by_fault
 from lxgpu.services.cardviews import FOREIGN, GpuView
 from lxgpu.services.traces import slots_of
 from lxgpu.services.views import InstanceView
@@ -154,12 +155,12 @@ def _out_of_service(records: Records, view: GpuView, note: str, events: Iterable
                 actor=card.closed_by or None,
             )
         )
-    quarantined = next((one for one in events if one.kind == "quarantined"), None)
+    quarantined = next((one for one in events if one.kind in {"quarantined", "xid"}), None)
     found += [
         ReasonView(
             view.uuid,
             "quarantined",
-            f"it could not be proven free: {slot.quarantine}; lxgpu gpu open proves it again",
+            _quarantine(slot.quarantine),
             at=slot.quarantined_at,
             actor=quarantined.actor if quarantined else None,
             rule=(quarantined.rule or None) if quarantined else None,
@@ -170,6 +171,12 @@ def _out_of_service(records: Records, view: GpuView, note: str, events: Iterable
     if view.health in {"missing", "sick"}:
         found.append(ReasonView(view.uuid, view.health, note))
     return found
+
+
+def _quarantine(why: str) -> str:
+    if by_fault(why):
+        return f"it has a fault, {why}"
+    return f"it could not be proven free: {why}; lxgpu gpu open proves it again"
 
 
 def _free(records: Records, view: GpuView, events: Iterable[Event], show: Show) -> ReasonView:
