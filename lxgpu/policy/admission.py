@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.plan import Reason
-from lxgpu.model.quota import Entitlement
+from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.lookup import once
+
+_MANY = 20_000
+"""So many entitlements are remembered for a policy: a decision asks for the same people's again and again."""
 
 
 def entitlement(snapshot: Snapshot, person: str) -> Entitlement:
     """What the policy gives a person now."""
-    groups = snapshot.policy.groups_of(person, snapshot.unix_groups.get(person, frozenset()))
-    return snapshot.policy.entitlement(person, groups, snapshot.now)
+    known, unix_groups = _known(snapshot.policy), snapshot.unix_groups.get(person, frozenset())
+    key = (person, unix_groups, snapshot.now)
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _MANY:
+            known.clear()
+        groups = snapshot.policy.groups_of(person, unix_groups)
+        found = known[key] = snapshot.policy.entitlement(person, groups, snapshot.now)
+    return found
+
+
+@once
+def _known(_policy: Policy) -> dict[tuple[str, frozenset[str], datetime], Entitlement]:
+    """What was worked out from a policy, which never changes itself."""
+    return {}
 
 
 def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:

@@ -15,6 +15,7 @@ from lxgpu.model.instance import Instance
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 
 Row = TypeVar("Row")
+Table = TypeVar("Table")
 Found = TypeVar("Found")
 Key = TypeVar("Key", bound=Hashable)
 
@@ -24,11 +25,11 @@ _KEPT = 8
 """So many tables of a kind are remembered: those of one decision, and of the one before."""
 
 
-def once(find: Callable[[tuple[Row, ...]], Found]) -> Callable[[tuple[Row, ...]], Found]:
+def once(find: Callable[[Table], Found]) -> Callable[[Table], Found]:
     """A function of a table that is worked out once for each table; by identity, since comparing costs as much."""
-    known: OrderedDict[int, tuple[tuple[Row, ...], Found]] = OrderedDict()
+    known: OrderedDict[int, tuple[Table, Found]] = OrderedDict()
 
-    def found(rows: tuple[Row, ...]) -> Found:
+    def found(rows: Table) -> Found:
         kept = known.get(id(rows))
         if kept is None or kept[0] is not rows:
             kept = known[id(rows)] = (rows, find(rows))  # the table is kept with it, so that its id stays its own
