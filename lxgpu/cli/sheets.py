@@ -13,11 +13,12 @@ from lxgpu.cli.times import Times
 from lxgpu.figures import short_size
 from lxgpu.model.instance import Limits
 from lxgpu.model.operation import Event
+from lxgpu.model.reservation import Keep, Kind, Reservation
 from lxgpu.services.cardviews import GpuView, SlotView
 from lxgpu.services.headline import headline
 from lxgpu.services.overview import StatusView
 from lxgpu.services.statusfile import DaemonView
-from lxgpu.services.views import InstanceView
+from lxgpu.services.views import ClaimView, InstanceView
 
 Sheet = Sequence[tuple[str, Sequence[str]]]
 """Labels and their lines; see `Output.sheet`."""
@@ -50,6 +51,9 @@ def instance_sheet(shown: Shown) -> Sheet:
         ),
         ("class", [view.class_] if view.class_ else []),
         ("GPUs", _holds(view, times) or ["none"]),
+        ("claims", [_claim(one, times) for one in view.claims]),
+        ("reserved", [_reserved(one, times) for one in shown.records.reservations if _asked(one, view.name)]),
+        ("kept", [f"until {times.until(one.until)}: {one.reason}" for one in _keeps(shown)]),
         ("limits", [_limits(view.limits, view.disk_used_bytes)]),
         ("login", [f"ssh -p {view.ssh.port} {view.ssh.user}@{view.ssh.host}"] if view.ssh.port else []),
         ("keys", keys or ["none"]),
@@ -128,6 +132,25 @@ def _details(event: Event, times: Times) -> str:
     parts = [f"rule {event.rule}"] if event.rule else []
     parts += in_words(told(event.detail), times)
     return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _claim(claim: ClaimView, times: Times) -> str:
+    dies = f", until {times.show(claim.dies)}" if claim.dies else ""
+    return f"{claim.gpus} {short_model(claim.model or 'unknown model')}, since {times.show(claim.since)}{dies}"
+
+
+def _asked(row: Reservation, instance: str) -> bool:
+    return row.instance == instance and row.kind is not Kind.RETURN
+
+
+def _reserved(row: Reservation, times: Times) -> str:
+    span = f", {times.show(row.start)} until {times.show(row.until)}" if row.start and row.until else ""
+    return f"{row.id}: {row.gpus} GPU{'s' * (row.gpus != 1)}, {row.state.value}{span}"
+
+
+def _keeps(shown: Shown) -> list[Keep]:
+    now = shown.times.now
+    return [row for row in shown.records.keeps if row.instance == shown.view.name and row.since <= now < row.until]
 
 
 def _holds(view: InstanceView, times: Times) -> list[str]:

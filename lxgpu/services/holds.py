@@ -21,7 +21,7 @@ def mirror_holds(site: Site, name: str) -> None:
     operation is at work on is left to that.
     """
     records = site.inventory.read()
-    if any(row.live and row.instance == name for row in records.operations):
+    if not records.held_by(name) or any(row.live and row.instance == name for row in records.operations):
         return
 
     def build(seen: Sighting) -> Change:

@@ -20,6 +20,7 @@ from lxgpu.policy.reserve import Decided, decide_edit, decide_reserve
 from lxgpu.ports import Tx
 from lxgpu.services import observe
 from lxgpu.services.carrying import write_down
+from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import ready_instance, ready_row
 from lxgpu.services.refusal import raise_if_refused
@@ -125,6 +126,8 @@ def cancel(
 
     ended = _on_one_version(site, write)
     mirror_promises(site)
+    for name in dict.fromkeys(one.instance for one in ended):
+        mirror_holds(site, name)
     if begin:
         tick(site)
     return ended
@@ -174,6 +177,7 @@ def edit(
 
     changed = _on_one_version(site, write)
     mirror_promises(site)
+    mirror_holds(site, changed.instance)
     tick(site)
     return site.inventory.reservation(changed.id) or changed
 

@@ -126,6 +126,8 @@ def test_why_after_it_names_all_that_alice_asks(lxgpu):
     (state, *gave) = lxgpu.items("why", made["id"][:5], noun="reasons")
     assert (state["code"], gave[0]["code"]) == ("active", "displaced")
     assert lxgpu.items("why", "bob", noun="reasons")[-1]["code"] == "active"
+    assert re.search(r"^claims +2 RTX 3090, since ", lxgpu("show", "alice")[0], re.MULTILINE)
+    assert f"{made['id']}: 2 GPUs, active, " in lxgpu("show", "bob")[0]
     _, words = lxgpu("why", "r0000000", status=3)
     assert "no container, no card and no reservation r0000000" in words
 
@@ -197,6 +199,7 @@ def test_longer_and_kept(lxgpu):
     (row,) = lxgpu.items("keep", "alice", "--for", "1h", "--reason", "a long think", noun="keeps")
     assert (row["instance"], row["reason"]) == ("alice", "a long think")
     assert "kept" in [item["code"] for item in lxgpu.items("why", "alice", noun="reasons")]
+    assert re.search(r"^kept +until .*: a long think$", lxgpu("show", "alice")[0], re.MULTILINE)
     assert lxgpu("keep", "alice", "--for", "9h", "--reason", "more", "--dry-run", status=5)
     assert "over_keep" in lxgpu("keep", "alice", "--for", "9h", "--reason", "more", status=5)[1]
 

@@ -10,9 +10,11 @@ import pytest
 from fakes.site import lab_policy, make_site, newcomer
 
 from lxgpu.errors import LxgpuError
+from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.rules import Allowance, IdleRules
 from lxgpu.services import extending, keeping
+from lxgpu.services.reserve import cancel, edit, reserve
 from lxgpu.services.wanted import KEY_HOLDS
 
 HOUR = 3600
@@ -31,6 +33,12 @@ def site(tmp_path):
 def held(site):
     """Alice's assignment."""
     (row,) = site.inventory.read().held_by("alice")
+    return row
+
+
+def carried(site):
+    """Her assignment as her container carries it."""
+    (row,) = json.loads(site.engine.machines["default", "alice"].config[KEY_HOLDS])
     return row
 
 
@@ -62,11 +70,21 @@ def test_longer_in_the_inventory_in_lxd_and_in_the_history(site):
     before = held(site).until
     until = extending.extend(site, "alice", seconds=HOUR)
     assert until == held(site).until == before + timedelta(hours=1)
-    (carried,) = json.loads(site.engine.machines["default", "alice"].config[KEY_HOLDS])
-    assert carried["until"] == until.isoformat()
+    assert carried(site)["until"] == until.isoformat()
     event = site.inventory.events(subject="alice")[0]
     assert (event.kind, event.rule, event.actor) == ("extended", "lease", "carol (sudo)")
     assert event.detail["gpus"] == [held(site).slot.gpu]
+
+
+def test_a_booking_that_ends_earlier_or_is_given_up_is_carried_so(site):
+    """Edited and cancelled while it runs: LXD has the new end of its card each time."""
+    (row,) = reserve(site, ReserveRequest("alice", "alice", gpus=1, duration_s=4 * HOUR)).reservations
+    assert row.state is ReservationState.ACTIVE
+    sooner = row.until - timedelta(hours=1)
+    edit(site, row.id, until=sooner)
+    assert carried(site)["until"] == held(site).until.isoformat() == sooner.isoformat()
+    cancel(site, row.id)
+    assert carried(site)["until"] == held(site).until.isoformat() == site.clock.now().isoformat()
 
 
 def test_lxd_away_does_not_lose_the_extension(site):
