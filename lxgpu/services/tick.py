@@ -22,6 +22,7 @@ from lxgpu.ports import VersionMovedError
 from lxgpu.services import observe
 from lxgpu.services.banner import refresh_banner
 from lxgpu.services.carrying import advance_all, write_down
+from lxgpu.services.health import check_health
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.mend import begin_mending
 from lxgpu.services.notices import send_due
@@ -32,7 +33,7 @@ from lxgpu.services.timesup import end_in_time
 
 ROUNDS = 8
 """How often one tick decides again because something moved: each round is a look at LXD."""
-BUSY_S = 1.0
+BUSY_S = 0.5
 """How soon to look again while an operation waits for something."""
 LOOKS_BACK = timedelta(days=35)
 """How far fairness and caps look back: five half-lives of a week."""
@@ -60,6 +61,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         seen = observe.look(site, readings=True)
         if number == 0:
             _part(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
+            _part(count, "health", partial(check_health, site, seen))
             _part(count, "drift", partial(begin_mending, site, seen))
             _part(count, "expiry", partial(end_in_time, site, observe.of(site, seen, site.inventory.read())))
         agenda = _decide(site, seen, paused=paused)
