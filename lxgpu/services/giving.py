@@ -13,6 +13,7 @@ from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Power, Sighting
 from lxgpu.model.snapshot import Observation
 from lxgpu.policy.exclusivity import holdings
+from lxgpu.policy.health import by_fault
 from lxgpu.services import fence, hooks, parking, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.fence import FenceState
@@ -31,6 +32,11 @@ def prove(work: Work) -> Wait | None:
     site = work.site
     records, boot = site.inventory.read(), site.probe.boot_id()
     known = {slot: records.slot(slot) for slot in coming(work)}
+    broken = ((slot, record) for slot, record in known.items() if record is not None)
+    faulty = [f"{slot}: {record.quarantine}" for slot, record in broken if by_fault(record.quarantine)]
+    if faulty:
+        why = "a fault was told of after they were granted"
+        raise LxgpuError("not_free", f"cards for {work.name} are broken: {why}", why=faulty, fix="repeat the command")
     unproven = [slot for slot, record in known.items() if record is None or not record.proven(boot)]
     if not unproven:
         return None

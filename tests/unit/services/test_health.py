@@ -182,6 +182,23 @@ def test_a_card_that_does_not_answer_is_not_opened(site):
     assert quarantine(site, mine)
 
 
+def test_a_fault_between_the_grant_and_the_attach_stops_the_attach(site):
+    """A card that breaks at this very moment is not handed over, and the next try gets a whole one or none."""
+    free = next(gpu for gpu in site.engine.cards if gpu.uuid != card(site).uuid)
+    create = site.engine.create
+
+    def broken_meanwhile(*args: object, **how: object) -> None:
+        create(*args, **how)
+        site.kernel_log.tell(free.pci, 79)
+        check(site)
+
+    site.engine.create = broken_meanwhile
+    with pytest.raises(LxgpuError, match="are broken"):
+        newcomer(site, "bob", gpus=1)
+    assert quarantine(site, free).startswith("Xid 79")
+    assert not site.inventory.read().held_by("bob")
+
+
 def test_a_log_that_cannot_be_read_is_said(site):
     """The error goes up to whoever looks, which names it; what NVML says is acted upon all the same."""
     site.kernel_log.error = "permission denied"
