@@ -8,20 +8,16 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import stat
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lxgpu.config.settings import Settings, load_settings
-from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
     from lxgpu.config.profiles import Profile
-    from lxgpu.inventory.transfer import Contents
     from lxgpu.model.quota import Policy
     from lxgpu.ports import Engine, HostProbe, Inventory, Progress, Texts
     from lxgpu.services.doctor import Ground
@@ -66,95 +62,11 @@ def inventory(*, read_only: bool = False) -> Inventory:
     return open_readonly(path) if read_only else open_inventory(path)
 
 
-def check_database() -> None:
-    """Error `inventory_damaged` when the file itself is not sound."""
-    from lxgpu.inventory.store import open_inventory  # noqa: PLC0415
-
-    with open_inventory(settings().state_dir / INVENTORY) as opened:
-        opened.check()
-
-
-def export_text(*, events: int) -> str:
-    """The inventory as YAML."""
-    from lxgpu.inventory.transfer import export_yaml  # noqa: PLC0415
-
-    return export_yaml(inventory(), events=events)
-
-
-def parse_inventory(text: str, *, name: str) -> Contents:
-    """An exported inventory, checked whole; error `bad_file` with every mistake."""
-    from lxgpu.inventory.transfer import import_yaml  # noqa: PLC0415
-
-    return import_yaml(text, name=name)
-
-
-def replace_inventory(site: Site, contents: Contents) -> None:
-    """Put an exported inventory's rows in the place of those there are."""
-    from lxgpu.inventory.transfer import replace_rows  # noqa: PLC0415
-
-    with site.write() as tx:
-        replace_rows(tx, contents.records)
-        if contents.records.identity is not None:
-            tx.identify(contents.records.identity)
-        tx.event("imported", site.host, detail={"instances": len(contents.records.instances)})
-
-
-def backup(target: Path) -> None:
-    """A copy of the whole inventory."""
-    from lxgpu.inventory.store import open_inventory  # noqa: PLC0415
-
-    with open_inventory(settings().state_dir / INVENTORY) as opened:
-        opened.backup(target)
-
-
-def keep_aside() -> Path:
-    """A copy of the present inventory beside it, named by the time, before it is replaced."""
-    target = settings().state_dir / f"{INVENTORY}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    backup(target)
-    return target
-
-
-def is_damaged() -> bool:
-    """Whether there is an inventory's file, and it is not sound."""
-    try:
-        _database_there()
-    except LxgpuError as error:
-        if error.code != "inventory_damaged":
-            raise
-        return True
-    return False
-
-
-def put_damaged_aside() -> Path:
-    """Move a damaged inventory out of the way; gives where it is kept."""
-    from lxgpu.inventory.restoring import put_aside  # noqa: PLC0415
-
-    return put_aside(settings().state_dir / INVENTORY, now=datetime.now(UTC))
-
-
 def empty_site(say: Progress) -> Site:
     """The site over an empty inventory: for what only looks at LXD, whatever there is of a file."""
     from lxgpu.inventory.memory import MemoryInventory  # noqa: PLC0415
 
     return site(say, store=MemoryInventory())
-
-
-def restore(source: Path) -> Path | None:
-    """Put a backup in the inventory's place; gives where the old one is kept."""
-    from lxgpu.inventory.restoring import restore_inventory  # noqa: PLC0415
-
-    return restore_inventory(settings().state_dir / INVENTORY, source, now=datetime.now(UTC))
-
-
-def write_private(target: Path, text: str) -> None:
-    """Write a file that only its owner reads."""
-    try:
-        with os.fdopen(os.open(target, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                os.fchmod(file.fileno(), 0o600)  # one that is there keeps its mode otherwise
-            file.write(text)
-    except OSError as error:
-        raise LxgpuError("usage", f"{target} cannot be written: {error.strerror}") from error
 
 
 def engine() -> Engine:
@@ -327,7 +239,7 @@ def ground(say: Progress) -> Ground:
         probe=probe,
         site=lambda read_only: _site_to_check(say, read_only=read_only),
         policy=lambda: policy_in_force(settings().policy, kept=settings().state_dir / "policy.json"),
-        database=_database_there,
+        database=database_there,
     )
 
 
@@ -338,7 +250,7 @@ def _site_to_check(say: Progress, *, read_only: bool) -> Site:
     return site(say, read_only=read_only)
 
 
-def _database_there() -> bool:
+def database_there() -> bool:
     """Whether there is an inventory; error `inventory_damaged` and others when it is not sound."""
     from lxgpu.inventory.store import open_readonly  # noqa: PLC0415
 

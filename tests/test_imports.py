@@ -35,8 +35,10 @@ LAYERS: dict[str, set[str]] = {
     "wiring": BASE | {"model", "ports", "policy", "config", "inventory", "drivers", "services", "quick"},
     "quick": BASE | {"config", "drivers", "inventory", "services"},
     "api": BASE | {"model", "ports", "config", "services", "wiring"},
+    "archive": BASE | {"model", "inventory", "services", "wiring"},
     "resident": BASE | {"model", "ports", "drivers", "services", "wiring", "api"},
-    "cli": BASE | {"model", "ports", "policy", "config", "services", "wiring", "resident", "quick", "lab", "simulate"},
+    "cli": BASE
+    | {"model", "ports", "policy", "config", "services", "wiring", "archive", "resident", "quick", "lab", "simulate"},
 }
 """Part of lxgpu → the other parts it may import (`__init__` holds the version)."""
 

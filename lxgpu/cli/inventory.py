@@ -25,11 +25,11 @@ def inventory() -> None:
 @click.pass_context
 def verify(ctx: click.Context, /, out: Output) -> None:
     """Compare the inventory with LXD; status 10 when they differ."""
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import archive, wiring  # noqa: PLC0415
     from lxgpu.services.verify import verify as compare  # noqa: PLC0415
 
     site = wiring.site(out.screen.note)
-    wiring.check_database()
+    archive.check_database()
     found = compare(site)
     out.items("findings", found, FINDINGS, empty="the inventory and LXD agree")
     if found:
@@ -45,7 +45,7 @@ def rebuild(out: Output, *, dry_run: bool, yes: bool) -> None:
     People, keys, containers, cards and promises come back; history begins anew. What is in the database now is
     replaced, so a database that has rows is kept aside first.
     """
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import archive, wiring  # noqa: PLC0415
     from lxgpu.services import rebuild as service  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
@@ -54,13 +54,13 @@ def rebuild(out: Output, *, dry_run: bool, yes: bool) -> None:
         steps = (PlannedStep("restore", row.name, why=f"{row.owner}, {row.state.value}") for row in found.instances)
         out.plan(Plan(decision=Verdict.GRANTED, steps=tuple(steps)))
         return
-    if wiring.is_damaged():
+    if archive.is_damaged():
         params.confirm("the damaged inventory is put aside, and made again of what LXD carries", yes=yes)
-        out.screen.note(f"the damaged inventory is kept as {wiring.put_damaged_aside()}")
+        out.screen.note(f"the damaged inventory is kept as {archive.put_damaged_aside()}")
     site = wiring.site(out.screen.note)
     if site.inventory.read().identity is not None:
         params.confirm("the present inventory is replaced by what LXD carries", yes=yes)
-        out.screen.note(f"the present inventory is kept as {wiring.keep_aside()}")
+        out.screen.note(f"the present inventory is kept as {archive.keep_aside()}")
     found = service.rebuild(site)
     recover(site)
     for trouble in found.troubles:
@@ -75,13 +75,13 @@ def rebuild(out: Output, *, dry_run: bool, yes: bool) -> None:
 @params.pass_screen
 def export(screen: Screen, *, events: int, target: str | None) -> None:
     """Write the inventory as readable YAML."""
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import archive  # noqa: PLC0415
 
-    text = wiring.export_text(events=events)
+    text = archive.export_text(events=events)
     if target is None:
         screen.data(text.rstrip("\n"))
         return
-    wiring.write_private(Path(target), text)
+    archive.write_private(Path(target), text)
     screen.note(f"written: {target}")
 
 
@@ -91,20 +91,20 @@ def export(screen: Screen, *, events: int, target: str | None) -> None:
 @params.output
 def import_(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
     """Replace the inventory's rows by those of an exported FILE; the epoch rises."""
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import archive, wiring  # noqa: PLC0415
     from lxgpu.services.rebuild import check_own, take_over  # noqa: PLC0415
 
     text = sys.stdin.read() if source == "-" else _read(source)
-    contents = wiring.parse_inventory(text, name=source)
+    contents = archive.parse_inventory(text, name=source)
     check_own(wiring.engine().server(), contents.records.identity)  # refused before a row is replaced
     if dry_run:
         steps = (PlannedStep("import", row.name, why=row.state.value) for row in contents.records.instances)
         out.plan(Plan(decision=Verdict.GRANTED, steps=tuple(steps)))
         return
     params.confirm("the present inventory is replaced by the file's rows", yes=yes)
-    out.screen.note(f"the present inventory is kept as {wiring.keep_aside()}")
+    out.screen.note(f"the present inventory is kept as {archive.keep_aside()}")
     site = wiring.site(out.screen.note)
-    wiring.replace_inventory(site, contents)
+    archive.replace_inventory(site, contents)
     take_over(site)
     out.screen.note(
         f"imported: {len(contents.records.instances)} containers; `lxgpu inventory verify` compares with LXD"
@@ -116,9 +116,9 @@ def import_(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
 @params.pass_screen
 def backup(screen: Screen, target: str) -> None:
     """Copy the whole inventory, history included, to the file TARGET, while others go on working."""
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import archive  # noqa: PLC0415
 
-    wiring.backup(Path(target))
+    archive.backup(Path(target))
     screen.note(f"written: {target}")
 
 
@@ -128,15 +128,16 @@ def backup(screen: Screen, target: str) -> None:
 @params.output
 def restore(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
     """Put a backup in the inventory's place; the epoch rises."""
-    from lxgpu import wiring  # noqa: PLC0415
-    from lxgpu.services.rebuild import take_over  # noqa: PLC0415
+    from lxgpu import archive, wiring  # noqa: PLC0415
+    from lxgpu.services.rebuild import check_own, take_over  # noqa: PLC0415
 
+    check_own(wiring.engine().server(), archive.backup_identity(Path(source)))  # refused before anything is touched
     if dry_run:
         step = PlannedStep("restore", source, why="in the place of the present inventory, which is kept beside it")
         out.plan(Plan(decision=Verdict.GRANTED, steps=(step,)))
         return
     params.confirm("the present inventory is replaced by the backup", yes=yes)
-    kept = wiring.restore(Path(source))
+    kept = archive.restore(Path(source))
     if kept is not None:
         out.screen.note(f"the inventory there was is kept as {kept}")
     site = wiring.site(out.screen.note)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory import faults, migrations
@@ -16,6 +17,7 @@ from lxgpu.inventory.copies import check_database, copy_database, sync
 from lxgpu.inventory.place import folder_lock, forget_log, make_place
 from lxgpu.inventory.reader import living
 from lxgpu.inventory.rows import tables
+from lxgpu.model.operation import Identity
 
 
 def restore_inventory(path: Path, backup: Path, *, now: datetime, timeout_s: float = TIMEOUT_S) -> Path | None:
@@ -27,7 +29,8 @@ def restore_inventory(path: Path, backup: Path, *, now: datetime, timeout_s: flo
     raise: what LXD shows may be newer than the backup.
 
     Raises:
-        LxgpuError: `inventory_damaged`, `inventory_newer` (the backup), `inventory_storage`, `not_allowed`, `conflict`.
+        LxgpuError: `bad_file`, `not_found`, `inventory_newer` (the backup), `inventory_storage`, `not_allowed`,
+            `conflict`.
     """
     path, backup = path.resolve(), backup.resolve()
     with _staged(path, backup) as staged:
@@ -47,6 +50,21 @@ def restore_inventory(path: Path, backup: Path, *, now: datetime, timeout_s: flo
             _move_aside(path, kept)
             _move_in(staged, path)
         return kept
+
+
+def identity_of_backup(backup: Path) -> Identity | None:
+    """Which inventory a backup is of, after the same checks as before a restore; nothing is touched.
+
+    Raises:
+        LxgpuError: `bad_file`, `not_found`, `inventory_newer`, `inventory_storage`.
+    """
+    with (
+        TemporaryDirectory(prefix="lxgpu-") as folder,
+        _staged(Path(folder) / "backup.db", backup.resolve()) as staged,
+        closing(connect(staged, mode="ro", timeout_s=TIMEOUT_S)) as copy,
+    ):
+        inventory, epoch = copy.execute("SELECT inventory, epoch FROM meta").fetchone()
+    return None if inventory is None else Identity(inventory=inventory, epoch=epoch)
 
 
 def put_aside(path: Path, *, now: datetime) -> Path:
@@ -76,7 +94,7 @@ def _staged(path: Path, backup: Path) -> Iterator[Path]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}.restore")
     try:
-        with faults.translated(backup):
+        with _blaming(backup), faults.translated(backup):
             # A backup may lie on a medium that cannot be written, where SQLite could make no file beside it.
             alone = not backup.with_name(f"{backup.name}-wal").exists()
             with closing(connect(backup, mode="ro", timeout_s=TIMEOUT_S, immutable=alone)) as source:
@@ -91,6 +109,22 @@ def _staged(path: Path, backup: Path) -> Iterator[Path]:
         yield staged
     finally:
         staged.unlink(missing_ok=True)
+
+
+@contextmanager
+def _blaming(backup: Path) -> Iterator[None]:
+    """What is wrong with the backup is not told as damage of the inventory."""
+    try:
+        yield
+    except LxgpuError as error:
+        if error.code != "inventory_damaged":
+            raise
+        raise LxgpuError(
+            "bad_file",
+            f"{backup} is no sound backup of an inventory",
+            why=error.why,
+            fix="name a file that `lxgpu inventory backup` wrote; nothing was changed",
+        ) from error
 
 
 def _refill(path: Path, staged: Path, *, kept: Path, timeout_s: float) -> Path:

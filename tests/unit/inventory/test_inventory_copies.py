@@ -12,7 +12,7 @@ import pytest
 
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory.copies import copy_database
-from lxgpu.inventory.restoring import put_aside, restore_inventory
+from lxgpu.inventory.restoring import identity_of_backup, put_aside, restore_inventory
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.operation import Identity
@@ -236,12 +236,20 @@ def test_a_bad_backup_changes_nothing(inventory, backup, spoil, gone):
         inventory.path.unlink()
     spoil(backup)
     error = refused(restore_inventory, inventory.path, backup, now=make.T0)
-    expected = {no_file: "not_found", newer: "inventory_newer"}.get(spoil, "inventory_damaged")
+    expected = {no_file: "not_found", newer: "inventory_newer"}.get(spoil, "bad_file")
     assert error.code == expected
+    assert refused(identity_of_backup, backup).code == expected
     assert files(inventory.path.parent) == ([] if gone else ["inventory.db"])
     if not gone:
         assert everything(inventory) == before
         inventory.check()
+
+
+def test_whose_backup_it_is_can_be_asked_first(inventory, backup):
+    """It tells the identity that the inventory had, and writes nothing anywhere."""
+    before = files(backup.parent)
+    assert identity_of_backup(backup) == inventory.read().identity
+    assert files(backup.parent) == before
 
 
 def test_a_damaged_file_makes_room_for_a_new_one(tmp_path):
