@@ -5,7 +5,7 @@ Pure; for people who ask, not for deciding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lxgpu.instants import show_instant
 from lxgpu.model.assignment import Assignment
@@ -27,16 +27,17 @@ MOST_BEFORE = 3
 """So many of those before it are named."""
 
 
-def why_waiting(snapshot: Snapshot, row: Reservation) -> tuple[Reason, ...]:
+def why_waiting(snapshot: Snapshot, row: Reservation, order: Sequence[Reservation] | None = None) -> tuple[Reason, ...]:
     """What keeps an open reservation from its cards; the first one says it in short, the others card by card.
 
+    `order` is the line as `in_order` gives it, where it is known.
     Codes: `can_begin`, those of `supply`, `before` (who is first), `later` (may be taken from a time on),
     `need_not_yield`, `out_of_service`.
     """
     need = need_of(Desk(snapshot), row)
     if need.gpus <= 0:
         return (Reason("can_begin", "it has or is promised all its cards"),)
-    before = list(_before(snapshot, row))
+    before = list(_before(snapshot, row, order))
     found = supply(snapshot, need)
     if isinstance(found, Supply):
         text = "its turn has not come yet" if before else "its cards can be had: they are promised at the next look"
@@ -44,12 +45,13 @@ def why_waiting(snapshot: Snapshot, row: Reservation) -> tuple[Reason, ...]:
     return (*found, *before, *_cards(snapshot, row, need))
 
 
-def _before(snapshot: Snapshot, row: Reservation) -> Iterator[Reason]:
+def _before(snapshot: Snapshot, row: Reservation, order: Sequence[Reservation] | None) -> Iterator[Reason]:
     """Who is first in the line for cards that it wants too."""
     if row.state is not ReservationState.WAITING:
         return
-    waiting = [one for one in snapshot.records.reservations if one.state is ReservationState.WAITING]
-    order = in_order(snapshot, waiting)
+    if order is None:
+        waiting = (one for one in snapshot.records.reservations if one.state is ReservationState.WAITING)
+        order = in_order(snapshot, waiting)
     first = [
         one
         for one in order[: next((at for at, one in enumerate(order) if one.id == row.id), 0)]

@@ -5,6 +5,7 @@ Unknown is None everywhere, never zero. Times are UTC.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +14,7 @@ from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
-from lxgpu.services.traces import claim_of, displacements, rule_of, slots_of
+from lxgpu.services.traces import claim_of, reservation_of, rule_of, slots_of
 
 GIVING_WAY = frozenset({AssignmentState.WARNED, AssignmentState.RELEASING})
 
@@ -83,17 +84,17 @@ _LAST = len(_ORDER)
 
 def reservation_views(ledger: Ledger) -> tuple[ReservationView, ...]:
     """All of them: the running ones first, then as they come, then as they wait; those that are over last."""
-    views = [view_of(ledger, row) for row in ledger.rows]
-    rows = {row.id: row for row in ledger.rows}
+    index = _Index(ledger)
+    views = [(row, _view(index, row)) for row in ledger.rows]
 
-    def order(view: ReservationView) -> tuple[object, ...]:
-        row = rows[view.id]
+    def order(item: tuple[Reservation, ReservationView]) -> tuple[object, ...]:
+        row, view = item
         rank = _ORDER.index(row.state) if row.state in _ORDER else _LAST
         late = row.closed_at or view.start or view.estimate or row.created_at
         back = -late.timestamp() if rank == _LAST else late.timestamp()
         return (rank, view.position or 0, back, view.id)
 
-    return tuple(sorted(views, key=order))
+    return tuple(view for _, view in sorted(views, key=order))
 
 
 def waiting_views(ledger: Ledger) -> tuple[ReservationView, ...]:
@@ -103,7 +104,41 @@ def waiting_views(ledger: Ledger) -> tuple[ReservationView, ...]:
 
 def view_of(ledger: Ledger, row: Reservation) -> ReservationView:
     """One of them."""
-    stand = ledger.standing.get(row.id, Standing())
+    return _view(_Index(ledger), row)
+
+
+def bound(records: Records, row: Reservation) -> tuple[Assignment, ...]:
+    """The slots that a reservation has or is promised."""
+    return tuple(one for one in records.assignments if one.reservation == row.id and _counts(one))
+
+
+class _Index:
+    """A ledger by reservation, so that a long line costs no more for each one in it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.open = frozenset(row.id for row in ledger.records.reservations)
+        self.holders = {row.slot: row for row in ledger.records.assignments if row.live}
+        self.bound: defaultdict[str, list[Assignment]] = defaultdict(list)
+        self.claims: defaultdict[str, list[Reservation]] = defaultdict(list)
+        self.displaced: defaultdict[str, list[Event]] = defaultdict(list)
+        for one in ledger.records.assignments:
+            if _counts(one):
+                self.bound[one.reservation or ""].append(one)
+        for claim in ledger.records.reservations:
+            if claim.kind is Kind.RETURN:
+                self.claims[claim.cause].append(claim)
+        for event in ledger.events:
+            if event.kind == "displaced":
+                self.displaced[reservation_of(event)].append(event)
+
+
+def _counts(row: Assignment) -> bool:
+    return row.live or row.state is AssignmentState.PLANNED
+
+
+def _view(index: _Index, row: Reservation) -> ReservationView:
+    stand = index.ledger.standing.get(row.id, Standing())
     return ReservationView(
         id=row.id,
         instance=row.instance,
@@ -115,38 +150,28 @@ def view_of(ledger: Ledger, row: Reservation) -> ReservationView:
         end=row.until,
         state=row.state.value,
         class_=row.class_name or None,
-        slots=tuple(sorted(str(one.slot) for one in bound(ledger.records, row))),
-        displaced=displaced(ledger, row),
+        slots=tuple(sorted(str(one.slot) for one in index.bound.get(row.id, ()))),
+        displaced=_displaced(index, row),
         note=row.note or None,
         position=stand.position,
         estimate=stand.estimate,
     )
 
 
-def bound(records: Records, row: Reservation) -> tuple[Assignment, ...]:
-    """The slots that a reservation has or is promised."""
-    return tuple(
-        one
-        for one in records.assignments
-        if one.reservation == row.id and (one.live or one.state is AssignmentState.PLANNED)
-    )
-
-
-def displaced(ledger: Ledger, row: Reservation) -> tuple[DisplacedView, ...]:
+def _displaced(index: _Index, row: Reservation) -> tuple[DisplacedView, ...]:
     """Who gave way to a reservation, or is giving way now, a card each; nobody twice."""
     found: dict[tuple[str, str], DisplacedView] = {}
-    for event in displacements(ledger.events, row.id):
-        owed = _open_claim(ledger, claim_of(event))
+    for event in index.displaced.get(row.id, ()):
+        owed = claim_of(event) in index.open
         for slot in slots_of(event):
             found[event.subject, slot.gpu] = DisplacedView(event.subject, slot.gpu, event.rule or None, owed)
-    for claim in ledger.records.reservations:
-        if claim.kind is Kind.RETURN and claim.cause == row.id:
-            for slot in claim.preferred:
-                found.setdefault((claim.instance, slot.gpu), DisplacedView(claim.instance, slot.gpu, None, owed=True))
-    for promise in bound(ledger.records, row):
-        holder = ledger.records.holder(promise.slot)
+    for claim in index.claims.get(row.id, ()):
+        for slot in claim.preferred:
+            found.setdefault((claim.instance, slot.gpu), DisplacedView(claim.instance, slot.gpu, None, owed=True))
+    for promise in index.bound.get(row.id, ()):
+        holder = index.holders.get(promise.slot)
         if promise.state is AssignmentState.PLANNED and holder is not None and holder.state in GIVING_WAY:
-            rule = holder.outcome or rule_of(ledger.events, holder.instance, promise.slot, row.id)
+            rule = holder.outcome or rule_of(index.ledger.events, holder.instance, promise.slot, row.id)
             view = DisplacedView(holder.instance, promise.slot.gpu, rule, owed=None)
             found.setdefault((holder.instance, promise.slot.gpu), view)
     return tuple(found[key] for key in sorted(found))
@@ -165,7 +190,3 @@ def short_ids(ids: Iterable[str], *, shortest: int = 8) -> dict[str, str]:
     while len({one[:length] for one in every}) < len(every):
         length += 1
     return {one: one[:length] for one in every}
-
-
-def _open_claim(ledger: Ledger, claim: str | None) -> bool:
-    return claim is not None and ledger.records.reservation(claim) is not None

@@ -39,7 +39,7 @@ def standings(
     snapshot = remembered(records, policy, host=host, now=now, past=past)
     order = in_order(snapshot, waiting)
     found = estimates(snapshot, order)
-    whys = {row.id: why_waiting(snapshot, row)[0].text for row in order[:EXPLAINED]}
+    whys = {row.id: why_waiting(snapshot, row, order)[0].text for row in order[:EXPLAINED]}
     return {row.id: _standing(found.get(row.id), whys.get(row.id, "")) for row in waiting}
 
 

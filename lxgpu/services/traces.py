@@ -8,7 +8,7 @@ The kinds are `warned`, `unwarned`, `releasing`, `released`, `displaced`, `retur
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from lxgpu.figures import short_duration
@@ -45,11 +45,6 @@ def numbers_of(event: Event) -> Mapping[str, object]:
     """What was compared."""
     numbers = event.detail.get("numbers")
     return numbers if isinstance(numbers, Mapping) else {}
-
-
-def displacements(events: Iterable[Event], reservation: str) -> Iterator[Event]:
-    """The events by which holders lost cards to a reservation."""
-    return (event for event in events if event.kind == "displaced" and reservation_of(event) == reservation)
 
 
 def taking_of(events: Iterable[Event], instance: str, slot: Slot, reservation: str = "") -> Event | None:
