@@ -19,7 +19,7 @@ from lxgpu.model.usage import IdleVerdict, Sample
 from lxgpu.policy.agenda import decide_tick
 from lxgpu.policy.desk import Agenda
 from lxgpu.ports import VersionMovedError
-from lxgpu.services import observe
+from lxgpu.services import observe, pausing
 from lxgpu.services.banner import refresh_banner
 from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.health import check_health
@@ -52,6 +52,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
 
     Errors: those of `ensure_identity`; `unavailable` when LXD does not answer.
     """
+    paused = paused or pausing.paused(site.settings.run_dir) is not None  # a pause holds for commands too
     ensure_identity(site)
     count, agenda = _Count(), Agenda()
     for number in range(ROUNDS):
