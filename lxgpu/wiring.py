@@ -183,7 +183,6 @@ def policy(say: Progress) -> Policy:
     return found.policy
 
 
-@cache
 def guest_folder(name: str) -> str:
     """The folder of this host that a container sees as /var/lib/lxgpu; on disk, since /run is empty after a boot."""
     folder = settings().state_dir / "guests" / name

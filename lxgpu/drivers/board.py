@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from lxgpu.errors import LxgpuError
 
@@ -36,21 +38,46 @@ class FolderBoard:
             _replace(directory, file, text.encode())
             return True
 
+    def move(self, instance: str, new: str) -> None:
+        """The folder goes to another name, in the place of what was there; nothing to do when it has gone already."""
+        with _told(instance):
+            target = Path(self._folder(new))
+            source = target.with_name(instance)
+            if source.is_dir() and not source.is_symlink():
+                _take_away(target)
+                source.rename(target)
+
+    def remove(self, instance: str) -> None:
+        """The folder goes, with all that lies in it."""
+        with _told(instance):
+            _take_away(Path(self._folder(instance)))
+
     @contextmanager
     def _open(self, instance: str) -> Iterator[int]:
-        try:
+        with _told(instance):
             directory = os.open(self._folder(instance), os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 yield directory
             finally:
                 os.close(directory)
-        except OSError as error:
-            raise LxgpuError(
-                "unavailable",
-                f"the folder of {instance} on this host cannot be used",
-                why=error.strerror or str(error),
-                fix="df and ls -ld of the folder guests below the setting state_dir",
-            ) from error
+
+
+def _take_away(folder: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)  # follows no link
+
+
+@contextmanager
+def _told(instance: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LxgpuError(
+            "unavailable",
+            f"the folder of {instance} on this host cannot be used",
+            why=error.strerror or str(error),
+            fix="df and ls -ld of the folder guests below the setting state_dir",
+        ) from error
 
 
 def _read(directory: int, file: str) -> str:

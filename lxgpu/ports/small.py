@@ -73,6 +73,12 @@ class Board(Protocol):
     def write(self, instance: str, file: str, text: str) -> bool:
         """Put a text in the file's place in one go; False when it stood there already."""
 
+    def move(self, instance: str, new: str) -> None:
+        """All files go with an instance to its new name, in the place of what was there; nothing to do without any."""
+
+    def remove(self, instance: str) -> None:
+        """An instance is gone for good, and its files with it."""
+
 
 class Parker(Protocol):
     """Moves what a program has on its cards to main memory and back, where the driver can.

@@ -80,7 +80,7 @@ def to_trash(work: Work) -> None:
         return
     trashed = _trashed(work.instance(), work.operation.created_at)
     marks = {KEY_INSTANCE: instance_text(trashed), KEY_HOLDS: "[]"}
-    instances.put(site, work.name, lambda _: Change(config=marks, devices={"home": None}))
+    instances.put(site, work.name, lambda _: Change(config=marks, devices={"home": None, "lxgpu": None}))
     if not work.text("trash_name"):
         taken = {sighting.name for sighting in site.engine.instances(with_state=False)}
         names = (trash_name(work.name, number) for number in range(1, 1000))
@@ -96,6 +96,18 @@ def trash_name(name: str, number: int) -> str:
 
 def _trashed(row: Instance, now: datetime) -> Instance:
     return replace(row, state=InstanceState.TRASHED, deleted_at=now, running=False, address="", hwaddr="")
+
+
+def put_folder(work: Work) -> None:
+    """The host's folder of the container goes with it into the trash, or goes: whoever has the name next reads none."""
+    board, trash = work.site.board, work.text("trash_name")
+    try:
+        if trash:
+            board.move(work.name, trash)
+        else:
+            board.remove(work.name)
+    except LxgpuError as error:
+        work.site.say(f"its folder on the host stays: {error.brief}")
 
 
 def purge_home(work: Work) -> None:
@@ -129,6 +141,7 @@ DELETE = Recipe(
         Step("detach", "", detach),
         Step("fence", "proving its cards free", taking.prove),
         Step("trash", "putting it away", to_trash),
+        Step("folder", "", put_folder),
         Step("home", "", purge_home),
         Step("forget", "", forget),
     ),
@@ -141,6 +154,7 @@ def empty_trash(work: Work) -> None:
     if seen is not None:
         instances.check_ours(site, seen)
         site.engine.delete(work.name)
+    put_folder(work)
     with site.write() as tx:
         row = tx.records.instance(work.name)
         if row is not None:

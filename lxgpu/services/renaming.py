@@ -50,13 +50,25 @@ def rename_in_lxd(work: Work) -> None:
 
 
 def settle(work: Work) -> None:
-    """The two names are one again."""
+    """The two names are one again, and the host's folder of the container goes by it."""
+    _move_folder(work)
     with work.site.write() as tx:
         row = tx.records.instance(work.name)
         if row is not None and row.engine_name:
             tx.put(replace(row, engine_name=""))
             for subject in (work.text("old"), work.name):
                 tx.event("renamed", subject, detail={"from": work.text("old"), "to": work.name})
+
+
+def _move_folder(work: Work) -> None:
+    """Unless somebody else has the old name by now, and the folder of that name with it."""
+    old = work.text("old")
+    if work.site.inventory.read().instance(old) is not None:
+        return
+    try:
+        work.site.board.move(old, work.name)
+    except LxgpuError as error:
+        work.site.say(f"its folder on the host stays under {old}: {error.brief}")
 
 
 def start(work: Work) -> None:

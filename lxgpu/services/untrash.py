@@ -31,6 +31,7 @@ _EVENTS = 100_000
 def out_of_trash(work: Work) -> None:
     """Its old name in LXD."""
     _rename(work, work.text("trash"), work.name)
+    _move_folder(work, work.text("trash"), work.name)
 
 
 def confirm(work: Work) -> None:
@@ -50,9 +51,21 @@ def into_trash(work: Work) -> None:
         site.engine.stop(work.name, timeout_s=0, force=True)
         marks = {KEY_INSTANCE: instance_text(_in_trash(work, row)), KEY_HOLDS: "[]"}
         instances.put(
-            site, work.name, lambda _: Change(config=marks, devices={"home": None, "ssh": None}), read=instances.by_uuid
+            site,
+            work.name,
+            lambda _: Change(config=marks, devices={"home": None, "ssh": None, "lxgpu": None}),
+            read=instances.by_uuid,
         )
     _rename(work, work.name, trash)
+    _move_folder(work, work.name, trash)
+
+
+def _move_folder(work: Work, old: str, new: str) -> None:
+    """The host's folder of the container goes along; without it the container has an empty one."""
+    try:
+        work.site.board.move(old, new)
+    except LxgpuError as error:
+        work.site.say(f"its folder on the host stays: {error.brief}")
 
 
 def rows_back(work: Work) -> None:

@@ -15,9 +15,12 @@ from lxgpu.errors import LxgpuError
 @pytest.fixture(params=["fake", "real"])
 def board(request, tmp_path):
     """A board, with a folder for alice and one for ben."""
-    for name in ("alice", "ben"):
-        (tmp_path / name).mkdir()
-    return FakeBoard() if request.param == "fake" else FolderBoard(lambda name: str(tmp_path / name))
+
+    def made(name: str) -> str:
+        (tmp_path / name).mkdir(exist_ok=True)
+        return str(tmp_path / name)
+
+    return FakeBoard() if request.param == "fake" else FolderBoard(made)
 
 
 def test_what_is_written_is_read(board):
@@ -30,6 +33,24 @@ def test_what_is_written_is_read(board):
 def test_the_same_again_is_no_change(board):
     """So that each tick may write."""
     assert [board.write("alice", "banner", text) for text in ("a", "a", "b", "")] == [True, False, True, True]
+
+
+def test_a_move_takes_everything_along_once(board):
+    """In the place of what was there; a second time finds nothing to do, and harms nothing."""
+    board.write("alice", "notice", "hers")
+    board.write("ben", "banner", "an earlier ben's")
+    for _ in range(2):
+        board.move("alice", "ben")
+        assert [board.read("ben", file) for file in ("notice", "banner")] == ["hers", ""]
+    assert board.read("alice", "notice") == ""
+
+
+def test_what_is_removed_is_read_by_nobody(board):
+    """Whoever has the name next finds an empty folder; a second time is no error."""
+    board.write("alice", "notice", "hers")
+    board.remove("alice")
+    board.remove("alice")
+    assert board.read("alice", "notice") == ""
 
 
 @pytest.fixture

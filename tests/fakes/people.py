@@ -45,6 +45,18 @@ class FakeBoard:
         self.files[instance, file] = text
         return True
 
+    def move(self, instance: str, new: str) -> None:
+        """All of one to another, in the place of what was there."""
+        mine = {file: text for (name, file), text in self.files.items() if name == instance}
+        if mine:
+            self.remove(instance)
+            self.remove(new)
+            self.files |= {(new, file): text for file, text in mine.items()}
+
+    def remove(self, instance: str) -> None:
+        """All of one."""
+        self.files = {key: text for key, text in self.files.items() if key[0] != instance}
+
 
 class FakeParker:
     """`ports.Parker` over a fake host: what is parked lets go of its cards, unless `refuses` or `stuck` says no."""
