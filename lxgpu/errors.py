@@ -191,7 +191,7 @@ CATALOGUE: dict[str, Entry] = {
     "too_few_gpus": Entry(Exit.REFUSED, "The host has fewer cards of that model than were asked for."),
     "over_keep": Entry(
         Exit.REFUSED,
-        "Idle cards may be kept by hand for a bounded time only (`idle.keep` of the policy file), so that those who wait"
+        "Idle cards may be kept by hand for a bounded time only (`idle.keep` of the policy), so that those who wait"
         " get their turn. A booking has no such bound: `lxgpu reserve`.",
     ),
     "busy": Entry(
