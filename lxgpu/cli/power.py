@@ -54,11 +54,12 @@ def _go(out: Output, name: str, *, verb: str, force: bool, dry_run: bool) -> Non
             lending.ready_instance(site, name)
             out.plan(Plan(decision=Verdict.GRANTED, steps=(PlannedStep(verb, name, why="asked for"),)))
             return
-        recover(site)
-        if verb == "start":
-            power.start(site, name)
-        elif verb == "stop":
-            power.stop_instance(site, name, force=force)
-        else:
-            power.restart(site, name, force=force)
+        if verb != "stop" or not power.stop_beside(site, name, force=force):
+            recover(site)
+            if verb == "start":
+                power.start(site, name)
+            elif verb == "stop":
+                power.stop_instance(site, name, force=force)
+            else:
+                power.restart(site, name, force=force)
         steps.done(name, {"start": "runs", "stop": "stopped", "restart": "runs again"}[verb])

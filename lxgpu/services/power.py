@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.snapshot import Snapshot
+from lxgpu.model.instance import Power
+from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import ending, giving, making, observe
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
-from lxgpu.services.lending import ready_instance, ready_row
-from lxgpu.services.operations import Recipe, Step, Work, carry_out
+from lxgpu.services.instances import sighting
+from lxgpu.services.lending import check_ready, ready_instance, ready_row
+from lxgpu.services.operations import LOCK_WAIT_S, Recipe, Step, Work, carry_out
 from lxgpu.services.site import Site
+
+_OF_CARDS = frozenset({"attach", "release", "mend"})
+"""Operations that only move cards; none of them starts a container or counts on its running."""
 
 
 def in_line(work: Work) -> None:
@@ -68,6 +73,37 @@ def start(site: Site, name: str) -> None:
 def stop_instance(site: Site, name: str, *, force: bool) -> None:
     """Stop a container; it keeps its cards."""
     _run(site, name, STOP, running=False, force=force)
+
+
+def stop_beside(site: Site, name: str, *, force: bool) -> bool:
+    """Stop a container whose cards are being taken or given at this moment; False when none are.
+
+    That work may hang on what runs inside, and a stop is what ends it. It goes on afterwards, and finds the container
+    down; so the stop needs no operation of its own, and does not wait for the other one's end.
+    """
+    ready_instance(site, name)
+    if not _cards_move(site.inventory.read(), name):
+        return False
+    ensure_identity(site)
+    with site.locks.hold(name, wait_s=LOCK_WAIT_S) as held:
+        if not held:
+            raise LxgpuError("conflict", f"another lxgpu is at work on {name}", fix="repeat in a moment")
+        with site.write() as tx:
+            row = tx.records.instance(name)
+            if row is None or not _cards_move(tx.records, name):
+                return False
+            tx.put(replace(check_ready(row), running=False))
+            tx.event("stop", name)
+        seen = sighting(site, name)
+        if force:
+            site.engine.stop(name, timeout_s=0, force=True)
+        elif seen.power is not Power.STOPPED:
+            ending.end(site, name)
+    return True
+
+
+def _cards_move(records: Records, name: str) -> bool:
+    return any(row.live and row.instance == name and row.kind in _OF_CARDS for row in records.operations)
 
 
 def restart(site: Site, name: str, *, force: bool) -> None:

@@ -59,3 +59,44 @@ def test_a_dead_card_does_not_keep_its_holder_down(tmp_path: Path) -> None:
     assert site.engine.instance("alice").power is Power.RUNNING
     assert site.inventory.read().held_by("alice") == (held,)
     assert "lost_gpu" in {finding.code for finding in verify(site)}
+
+
+def hanging(folder: Path) -> tuple[Site, str]:
+    """Alice's card is being taken, and the command that took it was killed while a stubborn program held it."""
+    site = make_site(folder, gpus=2)
+    newcomer(site, "alice", gpus=1)
+    (held,) = site.inventory.read().held_by("alice")
+    card = next(gpu for gpu in site.engine.cards if gpu.uuid == held.slot.gpu)
+    site.probe.run(site.engine.init("alice"), card.nodes, ignores_term=True, stuck=True)
+    site.clock.sleep = lambda _: (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        lending.release(site, "alice", count=None, busy=True)
+    del site.clock.sleep
+    return site, held.slot.gpu
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_container_whose_release_hangs_can_be_stopped(tmp_path: Path, *, force: bool) -> None:
+    """The stop ends what holds the card; the release goes on by itself and finds it free."""
+    site, uuid = hanging(tmp_path)
+    with pytest.raises(LxgpuError, match="release of alice"):
+        power.stop_instance(site, "alice", force=force)
+    before = site.clock.monotonic()
+    assert power.stop_beside(site, "alice", force=force)
+    assert site.engine.instance("alice").power is Power.STOPPED
+    assert site.clock.monotonic() - before < 1
+    assert [row.kind for row in site.inventory.read().operations if row.live] == ["release"]
+    recover(site)
+    records = site.inventory.read()
+    assert not records.held_by("alice")
+    assert not [row for row in records.slots if row.slot.gpu == uuid and row.quarantine]
+    assert site.engine.instance("alice").power is Power.STOPPED
+    assert not records.instance("alice").running
+
+
+def test_a_stop_of_what_has_nothing_in_hand_goes_the_usual_way(tmp_path: Path) -> None:
+    """Nothing is stopped beside nothing."""
+    site = make_site(tmp_path, gpus=1)
+    newcomer(site, "alice")
+    assert not power.stop_beside(site, "alice", force=False)
+    assert site.engine.instance("alice").power is Power.RUNNING
