@@ -17,5 +17,6 @@ def follow_clock(site: Site, moved_s: float) -> int:
         waiting = [row for row in tx.records.operations if row.live and row.due_at]
         tx.put(*(replace(row, due_at=row.due_at + moved) for row in warned if row.due_at))
         tx.put(*(replace(row, due_at=row.due_at + moved) for row in waiting if row.due_at))
+        site.watch.not_before = site.clock.now()  # what was seen before is of another time: idleness begins anew
         tx.event("clock_set", site.host, detail={"moved_s": round(moved_s, 1), "graces": len(warned)})
     return len(warned) + len(waiting)

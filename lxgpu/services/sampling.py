@@ -50,7 +50,6 @@ def judge_all(
     policy: Policy,
     *,
     period_s: float = LOOK_S,
-    not_before: datetime | None = None,
 ) -> Mapping[Slot, IdleVerdict]:
     """The judgement on every held slot, by the samples up to this look.
 
@@ -60,7 +59,6 @@ def judge_all(
         records: who holds what.
         policy: what idle means.
         period_s: seconds between two looks, at most.
-        not_before: no sample from before counts: the clock was set then.
     """
     held = [row for row in records.assignments if row.state in _HELD and row.since is not None]
     if not held:
@@ -77,7 +75,7 @@ def judge_all(
             keeps=[keep for keep in records.keeps if keep.instance == row.instance],
             now=now,
             period_s=pace(samples, window_s=rules.window_s, least_s=period_s),
-            not_before=not_before,
+            not_before=site.watch.not_before,
         )
         verdicts[row.slot] = _verdict(site, row, samples, ask, rules)
     return verdicts

@@ -23,6 +23,7 @@ from lxgpu.services import observe, pausing
 from lxgpu.services.banner import refresh_banner
 from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.health import check_health
+from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.mend import begin_mending
 from lxgpu.services.notices import send_due
@@ -70,6 +71,8 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         _part(count, "notices", partial(send_due, site))
         if agenda.empty and not moved:
             break
+        for name in sorted({row.instance for row in agenda.rows if isinstance(row, Assignment) and row.live}):
+            _part(count, f"holds of {name}", partial(mirror_holds, site, name))
     if count.did:
         _part(count, "promises", partial(mirror_promises, site))
     _part(count, "banners", partial(refresh_banner, site, seen=seen))

@@ -19,7 +19,8 @@ class Watch:
 
     `quiet` keeps by card the id of the assignment and the instant at which an idleness began that is older than the
     samples in memory. `faults` is what NVML said of cards in the last look, `sick` are those that people were told of.
-    `thinned_at` is when old samples were merged last.
+    `thinned_at` is when old samples were merged last. `not_before`: the clock was set then, so no sample from before
+    counts.
     """
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -28,6 +29,7 @@ class Watch:
     faults: dict[str, str] = field(default_factory=dict)
     sick: set[str] = field(default_factory=set)
     thinned_at: datetime | None = None
+    not_before: datetime | None = None
     _looked_at: datetime | None = None
     _since: datetime | None = None
     _inventory: Inventory | None = None

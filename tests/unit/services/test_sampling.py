@@ -198,12 +198,12 @@ def test_a_keep_protects(site):
 def test_a_clock_that_was_set_pauses_one_window(site):
     """What came before does not count, whatever the samples say."""
     watch(site, 610)
-    jumped = site.clock.now()
+    site.watch.not_before = site.clock.now()
     site.clock.sleep(LOOK_S)
-    assert look(site, not_before=jumped)["alice"].use is Use.UNKNOWN
+    assert look(site)["alice"].use is Use.UNKNOWN
     for _ in range(61):
         site.clock.sleep(LOOK_S)
-        verdicts = look(site, not_before=jumped)
+        verdicts = look(site)
     assert verdicts["alice"].use is Use.IDLE
 
 
