@@ -52,7 +52,9 @@ HOMES = {
     "sqlite3": "lxgpu.inventory.",
     "jinja2": "lxgpu.",
     "icalendar": "lxgpu.services.",
-    "pydantic": "lxgpu.config.",
+    "pydantic": ("lxgpu.config.", "lxgpu.api."),
+    "fastapi": "lxgpu.api.",
+    "uvicorn": "lxgpu.api.",
     "pydantic_core": "lxgpu.config.",
     "yaml": "lxgpu.",
     "rich": "lxgpu.cli.",
@@ -60,13 +62,13 @@ HOMES = {
 }
 """Library → where alone it may be imported. A library that is not here is not a dependency."""
 
-SINGLE = {"apprise", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"}
+SINGLE = {"apprise", "fastapi", "uvicorn", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"}
 """These have one module, so that there is one place to look at when they change."""
 
 LATE = {"apprise", "pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich", "icalendar"}
 """These are imported inside functions only."""
 
-HEAVY = LATE | {"pydantic", "yaml", "sqlite3"}
+HEAVY = LATE | {"fastapi", "uvicorn", "pydantic", "yaml", "sqlite3"}
 """Loading a command's module loads none of these (milliseconds add up at every start)."""
 
 

@@ -16,7 +16,7 @@ AGAIN_S = 0.1
 
 
 def give_account(site: Site, wanted: Picture, *, check_key: str = "", fresh: bool = False) -> None:
-    """Make account, keys and banner right in a running container; `check_key` is one more key, for one login.
+    """Make account, keys, banner and `gpu` right in a running container; `check_key` is one more key, for one login.
 
     In a `fresh` system, just made from an image, an account of the image that has the person's number is removed.
     """
@@ -31,6 +31,7 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", fresh: boo
         fresh=fresh,
         zone=site.policy().timezone,
         environment=dict(wanted.profile.environment),
+        gpu=site.texts.render("guest/gpu").rstrip("\n"),
     )
     ran = site.engine.run(name, ["sh", "-c", script], environment={}, timeout_s=SCRIPT_S)
     if ran.status != 0:

@@ -1,0 +1,1 @@
+"""HTTP: what the daemon serves. Loaded by the daemon only, since fastapi alone takes a third of a second."""

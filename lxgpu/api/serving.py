@@ -1,0 +1,176 @@
+"""One loop in one thread serves the sockets of all containers; who calls is known by the socket alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from lxgpu.api.doors import Mark, close_door, is_there, open_door
+from lxgpu.api.gate import LIFE_S, READ_S, App, Guarded, gate
+from lxgpu.errors import LxgpuError
+
+MakeApp = Callable[[str], App]
+
+CONNECTIONS = 8
+"""A container has so many at once; its further callers wait in the kernel."""
+PACE_S = 0.02
+"""And after each it is not listened to for so long: a loop of calls costs the daemon little."""
+THREADS = 4
+_HEAD_BYTES = 16 * 1024
+_ANSWER_S = 30.0
+_AGAIN_S = 1.0
+
+
+@dataclass(slots=True)
+class _Door:
+    """One container's socket, and who is in it."""
+
+    name: str
+    folder: str
+    listening: socket.socket
+    mark: Mark
+    task: asyncio.Task[None] | None = None
+    inside: set[Guarded] = field(default_factory=set)
+
+
+class GuestSockets:
+    """The sockets of the containers, each at `folder(name)`/api.sock, answered by `make_app(name)`.
+
+    `make_app` is called in the loop, at a container's first call. Its calls may use threads (`asyncio.to_thread`).
+    """
+
+    def __init__(
+        self, make_app: MakeApp, folder: Callable[[str], str], *, read_s: float = READ_S, life_s: float = LIFE_S
+    ) -> None:
+        self._make_app, self._folder = make_app, folder
+        self._read_s, self._life_s = read_s, life_s
+        self._doors: dict[str, _Door] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def follow(self, names: Iterable[str]) -> Mapping[str, str]:
+        """Serve exactly these containers from now on; those that could not be served, with the reason."""
+        wanted, troubles = {}, {}
+        for name in dict.fromkeys(names):
+            try:
+                wanted[name] = self._folder(name)
+            except (OSError, LxgpuError) as error:
+                troubles[name] = str(error)
+        loop = self._running()
+        return troubles | asyncio.run_coroutine_threadsafe(self._follow(wanted), loop).result(_ANSWER_S)
+
+    def close(self) -> None:
+        """Close all sockets and end the thread."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._follow({}), loop).result(_ANSWER_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_ANSWER_S)
+        self._loop = self._thread = None
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="guest"))
+            self._thread = threading.Thread(target=_run, args=(self._loop,), name="guests", daemon=True)
+            self._thread.start()
+        return self._loop
+
+    async def _follow(self, wanted: Mapping[str, str]) -> dict[str, str]:
+        for name, door in list(self._doors.items()):
+            if wanted.get(name) != door.folder or not is_there(door.folder, door.mark):
+                await _shut(self._doors.pop(name))
+        troubles = {}
+        for name, folder in wanted.items():
+            if name not in self._doors:
+                try:
+                    listening, mark = open_door(folder)
+                except OSError as error:
+                    troubles[name] = f"its socket cannot be made: {error}"
+                    continue
+                door = self._doors[name] = _Door(name, folder, listening, mark)
+                door.task = asyncio.create_task(self._serve(door))
+        return troubles
+
+    async def _serve(self, door: _Door) -> None:
+        """Take callers in, one by one, as long as there is room."""
+        loop, room, state = asyncio.get_running_loop(), asyncio.Semaphore(CONNECTIONS), ServerState()
+        config: uvicorn.Config | None = None
+        while True:
+            await room.acquire()
+            try:
+                caller, _ = await loop.sock_accept(door.listening)
+            except OSError:  # out of descriptors, or the caller has gone already
+                room.release()
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            config = config or self._config(door.name)
+            await self._take_in(door, room, H11Protocol(config, state, {}, loop), caller)
+            await asyncio.sleep(PACE_S)
+
+    async def _take_in(
+        self, door: _Door, room: asyncio.Semaphore, inner: asyncio.Protocol, caller: socket.socket
+    ) -> None:
+        def ended() -> None:
+            door.inside.discard(guarded)
+            room.release()
+
+        guarded = Guarded(inner, ended, read_s=self._read_s, life_s=self._life_s)
+        door.inside.add(guarded)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: guarded, caller)
+        except BaseException:
+            caller.close()
+            raise
+
+    def _config(self, name: str) -> uvicorn.Config:
+        """How HTTP is spoken: plainly, without a word in the log, since callers decide how much of that there is."""
+        config = uvicorn.Config(
+            gate(self._make_app(name), read_s=self._read_s),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            h11_max_incomplete_event_size=_HEAD_BYTES,
+        )
+        config.load()
+        return config
+
+
+async def _shut(door: _Door) -> None:
+    """No new callers; those inside are cut off, since what they ask is of a container that is no more."""
+    if door.task is not None:
+        door.task.cancel()
+        await asyncio.gather(door.task, return_exceptions=True)
+    close_door(door.folder, door.listening, door.mark)
+    for guarded in list(door.inside):
+        guarded.abort()
+    await asyncio.sleep(0)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()

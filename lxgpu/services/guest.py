@@ -1,0 +1,249 @@
+"""What a container may do for itself: the same services as on the command line, in its owner's name."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from lxgpu.errors import LxgpuError
+from lxgpu.instants import parse_instant, show_instant
+from lxgpu.model.gpu import Slot
+from lxgpu.model.instance import Instance, InstanceState
+from lxgpu.model.request import ReserveRequest
+from lxgpu.model.reservation import Reservation
+from lxgpu.model.snapshot import Observation, Records, Snapshot
+from lxgpu.model.usage import IdleVerdict
+from lxgpu.ports import Tx
+from lxgpu.services import observe
+from lxgpu.services.begin import decided
+from lxgpu.services.cards import card_views
+from lxgpu.services.guestviews import (
+    GuestAnswer,
+    GuestReasons,
+    GuestStatus,
+    guest_reasons,
+    guest_reservation,
+    guest_status,
+    reservation_line,
+)
+from lxgpu.services.headline import count
+from lxgpu.services.lending import intend_release
+from lxgpu.services.reasons import about_container
+from lxgpu.services.refusal import record_refusal
+from lxgpu.services.report import instance_views
+from lxgpu.services.site import Site
+from lxgpu.services.watch import Watch
+
+T = TypeVar("T")
+
+FRESH_S = 3.0
+"""Of what LXD shows all containers share one look that is this old at most."""
+LOCK_S = 5.0
+NOTED_EVERY = timedelta(minutes=1)
+"""Of a container's refusals one in so long goes into the history."""
+_EVENTS = 1000
+_OUT = frozenset({"unavailable", "outcome_unknown", "engine"})
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What LXD and the samples showed; nothing while LXD does not answer."""
+
+    at: float
+    seen: Observation | None
+    verdicts: Mapping[Slot, IdleVerdict]
+
+
+class Guests:
+    """The uses of a container's socket; `api.app.GuestUses`.
+
+    `site` gives the site as it is now (with the policy in force), `wake` lets the daemon's next turn begin at once:
+    what is written down here is carried out there.
+    """
+
+    def __init__(self, site: Callable[[], Site], wake: Callable[[], object]) -> None:
+        self._site, self._wake = site, wake
+        self._world: _World | None = None
+        self._looking = threading.Lock()
+        self._noted: dict[str, datetime] = {}
+        self._watch = Watch()  # the daemon's own is at work in another thread
+
+    def status(self, name: str) -> GuestStatus:
+        """What it holds, what it waits for, what is free."""
+        site = self._site()
+        world, policy, records = self._look(site), site.policy(), site.inventory.read()
+        _known(records, name)
+        now = site.clock.now()
+        cards = card_views(records, world.seen, None, mode=lambda uuid: policy.rules.card(uuid).mode.value)
+        return guest_status(
+            records, name, count=count(cards.views, now), verdicts=world.verdicts, now=now, show=_show(site)
+        )
+
+    def why(self, name: str) -> GuestReasons:
+        """How its present state came about, from its own history."""
+        site = self._site()
+        records, world = site.inventory.read(), self._look(site)
+        row = _known(records, name)
+        sightings = world.seen.sightings if world.seen else None
+        view = next(view for view in instance_views(records, sightings, site.settings) if view.name == name)
+        events, show = site.inventory.events(subject=name, limit=_EVENTS), _show(site)
+
+        def known(identifier: str) -> Reservation | None:
+            return records.reservation(identifier) or site.inventory.reservation(identifier)
+
+        told = about_container(records, row, view, events, known=known, show=show, now=site.clock.now())
+        return guest_reasons(told, show)
+
+    def release(self, name: str, *, gpus: int | None, busy: bool) -> GuestAnswer:
+        """Write down that cards go back; the daemon's next turn takes them: rule, TERM, detach, KILL, fence."""
+        site, _ = self._as(name)
+        if not site.inventory.read().held_by(name):
+            return GuestAnswer("done", "it holds no GPU")
+        snapshot = observe.snapshot(site, readings=True)
+
+        def write(tx: Tx, now: Snapshot) -> str | None:
+            return intend_release(site, tx, now, name, count=gpus, busy=busy)
+
+        with site.locks.hold(name, wait_s=LOCK_S) as mine:
+            if not mine:
+                raise LxgpuError("conflict", f"lxgpu is at work on {name} right now", fix="repeat in a moment")
+            identifier = self._noting(site, name, lambda: decided(site, snapshot, write))
+        self._wake()
+        operation = site.inventory.operation(identifier) if identifier else None
+        taken = operation.args.get("slots") if operation else None
+        slots = tuple(str(slot) for slot in taken) if isinstance(taken, (list, tuple)) else ()
+        return GuestAnswer("accepted", f"{_cards(len(slots))} on the way back", slots=slots)
+
+    def extend(self, name: str, *, seconds: int) -> GuestAnswer:
+        """Hold the cards for longer."""
+        from lxgpu.services.extending import extend  # noqa: PLC0415 -- as the others below: loaded when asked for
+
+        site, said = self._as(name)
+        until = self._noting(site, name, lambda: extend(site, name, seconds=seconds))
+        self._wake()
+        return GuestAnswer("done", _text(f"yours until {_show(site)(until)}", *said), until=until)
+
+    def keep(self, name: str, *, seconds: int, reason: str) -> GuestAnswer:
+        """Keep idle cards for a while."""
+        from lxgpu.services.keeping import keep  # noqa: PLC0415 -- see extend
+
+        site, said = self._as(name)
+        row = self._noting(site, name, lambda: keep(site, name, seconds=seconds, reason=reason))
+        self._wake()
+        text = _text(f"idle cards are left to you until {_show(site)(row.until)}", *said)
+        return GuestAnswer("done", text, until=row.until)
+
+    def reserve(self, name: str, *, gpus: int, seconds: int, at: str | None, model: str) -> GuestAnswer:
+        """Book cards, or queue for them."""
+        from lxgpu.services.reserve import reserve  # noqa: PLC0415 -- see extend
+
+        site, said = self._as(name)
+        show = _show(site)
+        request = ReserveRequest(
+            instance=name,
+            owner=_known(site.inventory.read(), name).owner,
+            gpus=gpus,
+            duration_s=seconds,
+            at=parse_instant(at, now=site.clock.now(), zone=site.policy().zone) if at else None,
+            model=model,
+        )
+        booked = self._noting(site, name, lambda: reserve(site, request, begin=False))
+        self._wake()
+        rows = tuple(guest_reservation(row) for row in booked.reservations)
+        when = [f"the cards come at {show(booked.plan.when)}"] if booked.plan.when else []
+        reasons = [reason.text for reason in booked.plan.reasons]
+        text = _text(*(reservation_line(row, show) for row in rows), *when, *reasons, *said)
+        return GuestAnswer("done", text, reservations=rows)
+
+    def cancel(self, name: str, identifier: str) -> GuestAnswer:
+        """Withdraw one of its own reservations."""
+        from lxgpu.services.reserve import cancel  # noqa: PLC0415 -- see extend
+
+        site, said = self._as(name)
+        own = [row.id for row in site.inventory.read().reservations if row.instance == name]
+        found = [key for key in own if key == identifier] or [key for key in own if key.startswith(identifier)]
+        if len(found) != 1:
+            what = f"{name} has no reservation {identifier}" if not found else f"{identifier} begins {len(found)} ids"
+            raise LxgpuError("not_found", what, fix="gpu lists those there are")
+        self._noting(site, name, lambda: cancel(site, found[0], instance=name, begin=False))
+        self._wake()
+        return GuestAnswer("done", _text(f"{found[0]} is cancelled", *said))
+
+    def fault(self, name: str, error: Exception) -> None:
+        """A fault of ours goes into the daemon's log."""
+        self._site().say(f"a question of {name} met a fault in lxgpu: {type(error).__name__}: {error}")
+
+    def _as(self, name: str) -> tuple[Site, list[str]]:
+        """The site in the name of the container's owner, so that the history says who asked and from where.
+
+        What it has to say beside the answer is collected.
+        """
+        site, said = self._site(), list[str]()
+        owner = _known(site.inventory.read(), name).owner
+        return replace(site, actor=f"{owner} (inside {name})", say=said.append), said
+
+    def _look(self, site: Site) -> _World:
+        with self._looking:
+            now = site.clock.monotonic()
+            if self._world is None or now - self._world.at > FRESH_S:
+                self._world = _looked(replace(site, watch=self._watch), now)
+            return self._world
+
+    def _noting(self, site: Site, name: str, act: Callable[[], T]) -> T:
+        """A refusal goes into the history, where `why` finds it; not each one of a caller who asks again and again."""
+        try:
+            return act()
+        except LxgpuError as error:
+            error.fix = _inside(error.fix, name)
+            now = site.clock.now()
+            if name not in self._noted or now - self._noted[name] >= NOTED_EVERY:
+                self._noted[name] = now
+                record_refusal(site, error, name)
+            raise
+
+
+def _looked(site: Site, at: float) -> _World:
+    from lxgpu.services.sampling import judge_all  # noqa: PLC0415 -- see extend
+
+    try:
+        seen = observe.look(site)
+    except LxgpuError as error:
+        if error.code not in _OUT:
+            raise
+        return _World(at, None, {})
+    return _World(at, seen, judge_all(site, seen, site.inventory.read(), site.policy()))
+
+
+def _known(records: Records, name: str) -> Instance:
+    """The container's row; error `not_ready` for one that is being made, suspended or deleted."""
+    row = records.instance(name)
+    if row is None or row.state is not InstanceState.READY:
+        raise LxgpuError("not_ready", f"{name} is not in use as lxgpu knows it", fix="ask your admin: lxgpu show NAME")
+    return row
+
+
+def _inside(fix: str, name: str) -> str:
+    """A remedy in words that help inside: what only the host has is the admin's to type."""
+    fix = re.sub(rf"lxgpu extend {re.escape(name)} --for ", "gpu extend ", fix)
+    fix = re.sub(rf"lxgpu release {re.escape(name)}( --all)?", "gpu release", fix)
+    fix = fix.replace(
+        "name the card with --gpu, or give --yes to end its processes", "gpu release --yes ends what uses it"
+    )
+    return f"your admin: {fix}" if "lxgpu " in fix else fix
+
+
+def _text(*parts: str) -> str:
+    return "; ".join(parts)
+
+
+def _show(site: Site) -> Callable[[datetime], str]:
+    now, zone = site.clock.now(), site.policy().zone
+    return lambda at: show_instant(at, now=now, zone=zone)
+
+
+def _cards(number: int) -> str:
+    return "1 GPU is" if number == 1 else f"{number} GPUs are"

@@ -1,0 +1,252 @@
+"""What a container is told of itself over its own socket: values with fields, and the same in lines for people; pure.
+
+Unknown is None, never zero. Times are UTC in the fields and the lab's in the lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from lxgpu.figures import format_duration
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.reservation import Keep, Kind, Notice, Reservation, ReservationState
+from lxgpu.model.snapshot import Records
+from lxgpu.model.usage import IdleVerdict, Use
+from lxgpu.services.explain import ReasonView
+from lxgpu.services.headline import GpuCount, headline
+
+Show = Callable[[datetime], str]
+
+
+@dataclass(frozen=True, slots=True)
+class GuestGpu:
+    """A card that the container holds.
+
+    `until` is the end of its time, `due_at` when it is taken (a warned one), `next` the container that it is promised
+    to. `use` is busy, idle or unknown, None where nobody judged; `use_since` and `left_until` belong to it: since when,
+    and until when an idle one is left alone all the same.
+    """
+
+    slot: str
+    uuid: str
+    pci: str | None
+    model: str | None
+    state: str
+    since: datetime | None
+    until: datetime | None
+    due_at: datetime | None = None
+    reservation: str | None = None
+    next: str | None = None
+    use: str | None = None
+    use_since: datetime | None = None
+    left_until: datetime | None = None
+    use_why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GuestReservation:
+    """A booking, a request in the queue, or a claim of this container."""
+
+    id: str
+    kind: str
+    gpus: int
+    model: str
+    state: str
+    created_at: datetime
+    duration_s: int
+    start: datetime | None
+    until: datetime | None
+    dies: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class GuestKeep:
+    """A `keep` that still counts."""
+
+    until: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuestNotice:
+    """Something that was said about this container."""
+
+    kind: str
+    at: datetime
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuestStatus:
+    """What `gpu` shows. `free` is None while LXD does not answer; `lines` say all of it to people."""
+
+    instance: str
+    at: datetime
+    headline: str
+    total: int
+    free: int | None
+    next_at: datetime | None
+    gpus: tuple[GuestGpu, ...]
+    reservations: tuple[GuestReservation, ...]
+    keeps: tuple[GuestKeep, ...]
+    notices: tuple[GuestNotice, ...]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GuestAnswer:
+    """What became of a wish: `done` or `accepted` (it is written down and goes on by itself), with one line of text."""
+
+    state: str
+    text: str
+    until: datetime | None = None
+    slots: tuple[str, ...] = ()
+    reservations: tuple[GuestReservation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GuestReasons:
+    """What `gpu why` shows."""
+
+    reasons: tuple[ReasonView, ...]
+    lines: tuple[str, ...]
+
+
+def guest_status(
+    records: Records,
+    name: str,
+    *,
+    count: GpuCount,
+    verdicts: Mapping[Slot, IdleVerdict],
+    now: datetime,
+    show: Show,
+) -> GuestStatus:
+    """All that one container may see: its own rows, and how many cards are free."""
+    gpus = tuple(_gpu(records, row, verdicts.get(row.slot)) for row in records.held_by(name))
+    mine = tuple(guest_reservation(row) for row in records.reservations if row.instance == name and row.open)
+    keeps = tuple(_keep(row) for row in records.keeps if row.instance == name and row.until > now)
+    first = headline(count, show)
+    return GuestStatus(
+        instance=name,
+        at=now,
+        headline=first,
+        total=count.total,
+        free=count.free,
+        next_at=count.next_at,
+        gpus=gpus,
+        reservations=mine,
+        keeps=keeps,
+        notices=tuple(_notice(row) for row in records.notices if row.instance == name),
+        lines=(
+            first,
+            f"{name} holds {_cards(len(gpus)) if gpus else 'no GPU'}",
+            *(f"  {_gpu_line(gpu, now, show)}" for gpu in gpus),
+            *(reservation_line(row, show) for row in mine),
+            *(f"kept until {show(row.until)}: {row.reason}" for row in keeps),
+        ),
+    )
+
+
+def guest_reservation(row: Reservation) -> GuestReservation:
+    """The part of a reservation that its container sees."""
+    return GuestReservation(
+        id=row.id,
+        kind=row.kind.value,
+        gpus=row.gpus,
+        model=row.pool or row.model,
+        state=row.state.value,
+        created_at=row.created_at,
+        duration_s=row.duration_s,
+        start=row.start,
+        until=row.until,
+        dies=row.dies,
+    )
+
+
+def reservation_line(row: GuestReservation, show: Show) -> str:
+    """One reservation for people, its id first."""
+    what = _cards(row.gpus) + ("" if row.model == "*" else f" ({row.model})")
+    if row.kind == Kind.RETURN:
+        ends = f", until {show(row.dies)}" if row.dies else ""
+        return f"{row.id}: claim on {what} since {show(row.created_at)}{ends}"
+    if row.start and row.until:
+        return f"{row.id}: {what} from {show(row.start)} until {show(row.until)}, {row.state}"
+    since = f" since {show(row.created_at)}" if row.state == ReservationState.WAITING else ""
+    return f"{row.id}: {what} for {format_duration(row.duration_s)}, {row.state}{since}"
+
+
+def guest_reasons(reasons: Iterable[ReasonView], show: Show) -> GuestReasons:
+    """The reasons, and each as a line: when, what, by whom, by which rule."""
+    told = tuple(reasons)
+    return GuestReasons(reasons=told, lines=tuple(_reason_line(one, show) for one in told))
+
+
+def _reason_line(one: ReasonView, show: Show) -> str:
+    by = ", ".join(filter(None, [one.actor and f"by {one.actor}", one.rule and f"rule {one.rule}"]))
+    return (f"{show(one.at)}: " if one.at else "") + one.text + (f" ({by})" if by else "")
+
+
+def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> GuestGpu:
+    card, heir = records.card(row.slot.gpu), records.successor(row.slot)
+    return GuestGpu(
+        slot=str(row.slot),
+        uuid=row.slot.gpu,
+        pci=card.pci if card else None,
+        model=card.model if card else None,
+        state=row.state.value,
+        since=row.since,
+        until=row.until,
+        due_at=row.due_at,
+        reservation=row.reservation,
+        next=heir.instance if heir else None,
+        use=verdict.use.value if verdict else None,
+        use_since=verdict.since if verdict else None,
+        left_until=verdict.protected_until if verdict else None,
+        use_why=(verdict.why or None) if verdict else None,
+    )
+
+
+def _gpu_line(gpu: GuestGpu, now: datetime, show: Show) -> str:
+    label = f"{gpu.model or gpu.uuid}" + (f" ({gpu.pci})" if gpu.pci else "")
+    return ", ".join([label, _time_of(gpu, now, show), *_use_of(gpu, now, show)])
+
+
+def _time_of(gpu: GuestGpu, now: datetime, show: Show) -> str:
+    heir = f" for {gpu.next}" if gpu.next else ""
+    if gpu.state == AssignmentState.WARNED:
+        return f"is taken{heir} " + (f"at {show(gpu.due_at)}" if gpu.due_at else "soon")
+    words = {
+        AssignmentState.ATTACHING: "is on its way",
+        AssignmentState.RELEASING: f"is being given back{heir}",
+        AssignmentState.QUARANTINED: "was yours; it cannot be proven free, so nobody gets it",
+    }
+    if gpu.state in words:
+        return words[AssignmentState(gpu.state)]
+    if gpu.until is None:
+        return "without an end"
+    return "past its end, yours until someone waits" if gpu.until <= now else f"until {show(gpu.until)}"
+
+
+def _use_of(gpu: GuestGpu, now: datetime, show: Show) -> list[str]:
+    if gpu.use is None or gpu.state not in {AssignmentState.ACTIVE, AssignmentState.WARNED}:
+        return []
+    if gpu.use != Use.IDLE:
+        return ["busy" if gpu.use == Use.BUSY else "whether it is used is not known"]
+    since = f" since {show(gpu.use_since)}" if gpu.use_since else ""
+    left = f", left to you until {show(gpu.left_until)}" if gpu.left_until and gpu.left_until > now else ""
+    return [f"idle{since}{left}"]
+
+
+def _keep(row: Keep) -> GuestKeep:
+    return GuestKeep(until=row.until, reason=row.reason)
+
+
+def _notice(row: Notice) -> GuestNotice:
+    return GuestNotice(kind=row.kind, at=row.created_at, about=row.about)
+
+
+def _cards(number: int) -> str:
+    return f"{number} GPU" if number == 1 else f"{number} GPUs"

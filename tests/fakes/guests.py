@@ -1,0 +1,102 @@
+"""Uses of a container's socket without a site: who asked for what is written down, and answered from a few values."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+from lxgpu.errors import LxgpuError
+from lxgpu.services.explain import ReasonView
+from lxgpu.services.guestviews import (
+    GuestAnswer,
+    GuestGpu,
+    GuestReasons,
+    GuestReservation,
+    GuestStatus,
+)
+
+NOW = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
+
+
+class FakeGuests:
+    """`api.app.GuestUses`. `held` are the cards of each container, `bookings` whose a reservation is."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+        self.held: dict[str, list[GuestGpu]] = {}
+        self.bookings: dict[str, str] = {}
+        self.faults: list[tuple[str, Exception]] = []
+        self.busy: set[str] = set()
+        self.broken = False
+        self.hold = threading.Event()
+        self.hold.set()
+        self.inside: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+
+    def give(self, name: str, *slots: str, since: int = 0) -> None:
+        """A container holds exactly these slots, attached `since` seconds after the beginning."""
+        at = NOW + timedelta(seconds=since)
+        self.held[name] = [GuestGpu(slot, slot, None, "RTX 3090", "active", at, None) for slot in slots]
+
+    def status(self, name: str) -> GuestStatus:
+        """What it holds."""
+        self.inside[name] = self.inside.get(name, 0) + 1
+        self.most[name] = max(self.most.get(name, 0), self.inside[name])
+        assert self.hold.wait(60)
+        self.inside[name] -= 1
+        self.asked.append(("status", name))
+        if self.broken:
+            raise RuntimeError("/secret/path")
+        gpus = tuple(self.held.get(name, ()))
+        mine = tuple(_reservation(key) for key, whose in self.bookings.items() if whose == name)
+        lines = ("1 of 2 GPUs free", f"{name} holds {len(gpus)} GPUs", "a \x1b[31mred\x1b[0m line")
+        return GuestStatus(name, NOW, lines[0], 2, 1, None, gpus, mine, (), (), lines)
+
+    def why(self, name: str) -> GuestReasons:
+        """One reason."""
+        return GuestReasons((ReasonView(name, "running", "it runs"),), ("it runs",))
+
+    def release(self, name: str, *, gpus: int | None, busy: bool) -> GuestAnswer:
+        """Give back the newest ones at once."""
+        self.asked.append(("release", name, gpus, busy))
+        if name in self.busy and not busy:
+            raise LxgpuError("busy", "in use now: GPU-1", fix="name the card")
+        held = self.held.get(name, [])
+        gone = held[-gpus:] if gpus else held
+        self.held[name] = [gpu for gpu in held if gpu not in gone]
+        return GuestAnswer("accepted", f"{len(gone)} on the way back", slots=tuple(gpu.slot for gpu in gone))
+
+    def extend(self, name: str, *, seconds: int) -> GuestAnswer:
+        """Always granted."""
+        self.asked.append(("extend", name, seconds))
+        return GuestAnswer("done", f"yours until {NOW + timedelta(seconds=seconds):%H:%M}")
+
+    def keep(self, name: str, *, seconds: int, reason: str) -> GuestAnswer:
+        """Always granted."""
+        self.asked.append(("keep", name, seconds, reason))
+        return GuestAnswer("done", "kept")
+
+    def reserve(self, name: str, *, gpus: int, seconds: int, at: str | None, model: str) -> GuestAnswer:
+        """A booking of its own; more than two are over the limit."""
+        self.asked.append(("reserve", name, gpus, seconds, at, model))
+        if gpus > 2:
+            raise LxgpuError("over_limit", f"{name} may hold 2 GPUs", why="it is policy", fix="ask for less")
+        key = f"r{len(self.bookings) + 1}"
+        self.bookings[key] = name
+        return GuestAnswer("done", f"{key}: booked", reservations=(_reservation(key),))
+
+    def cancel(self, name: str, identifier: str) -> GuestAnswer:
+        """One's own."""
+        self.asked.append(("cancel", name, identifier))
+        if self.bookings.get(identifier) != name:
+            raise LxgpuError("not_found", f"{name} has no reservation {identifier}")
+        del self.bookings[identifier]
+        return GuestAnswer("done", "cancelled")
+
+    def fault(self, name: str, error: Exception) -> None:
+        """Remembered."""
+        self.faults.append((name, error))
+
+
+def _reservation(key: str) -> GuestReservation:
+    return GuestReservation(key, "booking", 1, "*", "scheduled", NOW, 3600, NOW, NOW + timedelta(hours=1), None)

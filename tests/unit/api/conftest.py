@@ -1,0 +1,41 @@
+"""Real sockets of two containers, over a fake of what stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fakes.guests import FakeGuests
+
+from lxgpu.api.app import guest_app
+from lxgpu.api.serving import GuestSockets
+
+READ_S = 1.0
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """`folder / NAME` holds a container's socket."""
+
+    folder: Path
+    uses: FakeGuests
+    sockets: GuestSockets
+
+    def path(self, name: str) -> Path:
+        """Where a container's socket is."""
+        return self.folder / name / "api.sock"
+
+
+@pytest.fixture
+def guests(tmp_path: Path) -> Iterator[Sockets]:
+    """Alice's and bob's sockets are open; requests are to be there within a second."""
+    uses = FakeGuests()
+    for name in ("alice", "bob"):
+        (tmp_path / name).mkdir()
+    made = GuestSockets(lambda name: guest_app(name, uses), lambda name: str(tmp_path / name), read_s=READ_S, life_s=4)
+    assert made.follow(["alice", "bob"]) == {}
+    yield Sockets(tmp_path, uses, made)
+    uses.hold.set()
+    made.close()

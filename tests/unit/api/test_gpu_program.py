@@ -1,0 +1,289 @@
+"""`gpu` as people type it inside: the program itself, over a real socket."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from guest_client import dial
+from house import until
+
+from lxgpu.config.shipped import shipped
+
+PROGRAM = shipped("templates") / "guest" / "gpu"
+
+
+class Inside:
+    """Commands given in alice's container."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {**os.environ, "LXGPU_GUEST": str(folder), "LC_ALL": "C"}
+        self.running: list[subprocess.Popen[str]] = []
+
+    def gpu(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """To its end."""
+        argv = [str(PROGRAM), *words]
+        return subprocess.run(
+            argv, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Begin, and do not wait."""
+        pipe = subprocess.PIPE
+        argv = [str(PROGRAM), *words]
+        made = subprocess.Popen(argv, env=self.env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+        self.running.append(made)
+        return made
+
+    def job(self) -> tuple[str, ...]:
+        """A command that writes its process id down and then sleeps; `pids` reads them."""
+        return ("sh", "-c", f"echo $$ >>{self.folder}/pids; exec sleep 300")
+
+    def pids(self) -> list[int]:
+        """The processes that the command has been so far."""
+        file = self.folder / "pids"
+        return [int(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.fixture
+def inside(guests) -> Iterator[Inside]:
+    """Alice's container."""
+    made = Inside(guests.folder / "alice")
+    yield made
+    for process in made.running:
+        for pid in made.pids():
+            if Path(f"/proc/{pid}/stat").exists():
+                os.kill(pid, signal.SIGKILL)
+        process.kill()
+        process.communicate()
+
+
+def test_it_needs_nothing_but_an_old_python():
+    """Python 3.8 reads it, and it imports the standard library only."""
+    tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 8))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert names == {"argparse", "json", "os", "re", "signal", "socket", "subprocess", "sys", "time"}
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+
+
+def test_without_python_it_says_so(guests, tmp_path):
+    """The shell reads it up to there, and shows what lxgpu wrote last."""
+    (guests.folder / "alice" / "notice").write_text("bob gets it at 14:00\n")
+    env = {"PATH": str(tmp_path / "nothing"), "LXGPU_GUEST": str(guests.folder / "alice")}
+    text = PROGRAM.read_text().replace("/usr/bin/python3 python3", "nopython3").replace("cat ", "/bin/cat ")
+    ran = subprocess.run(["/bin/sh", "-c", text], env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "needs python3" in ran.stderr
+    assert ran.stdout == "bob gets it at 14:00\n"
+
+
+def test_status_in_lines_and_as_json(guests, inside):
+    """The lines of the daemon and the notice, with nothing that a terminal obeys; or all fields."""
+    guests.uses.give("alice", "GPU-1")
+    (inside.folder / "notice").write_text("careful\x1b[2J\n")
+    ran = inside.gpu()
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines() == ["1 of 2 GPUs free", "alice holds 1 GPUs", "a ?[31mred?[0m line", "careful?[2J"]
+    for words in (["-o", "json"], ["status", "-o", "json"]):
+        told = json.loads(inside.gpu(*words).stdout)
+        assert told["schema"] == "lxgpu.guest/v1"
+        assert [gpu["slot"] for gpu in told["items"][0]["gpus"]] == ["GPU-1"]
+
+
+def test_each_command_asks_for_what_was_typed(guests, inside):
+    """Durations become seconds, everything else goes as it is."""
+    for words in (
+        ["extend", "1d12h"],
+        ["keep", "90m", "--reason", "loading data"],
+        ["reserve", "2", "--for", "4h", "--at", "tomorrow 09:00", "--model", "*3090*"],
+        ["reserve", "1", "--for", "30s"],
+        ["cancel", "r1"],
+    ):
+        ran = inside.gpu(*words)
+        assert (ran.returncode, ran.stderr) == (0, ""), words
+        assert ran.stdout
+    assert guests.uses.asked == [
+        ("extend", "alice", 129600),
+        ("keep", "alice", 5400, "loading data"),
+        ("reserve", "alice", 2, 14400, "tomorrow 09:00", "*3090*"),
+        ("reserve", "alice", 1, 30, None, "*"),
+        ("cancel", "alice", "r1"),
+    ]
+    assert inside.gpu("why").stdout == "it runs\n"
+    assert "no page" in inside.gpu("web").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["frobnicate"], ["extend"], ["extend", "4"], ["extend", "0h"], ["extend", "4 h"], ["extend", "٤h"],
+        ["keep", "2h"], ["reserve", "2"], ["reserve", "0", "--for", "4h"], ["release", "-1"], ["run"], ["run", "--"],
+        ["run", "--gpus", "0", "--", "true"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_words_that_do_not_fit_ask_for_nothing(guests, inside, words):
+    """Exit status 2, and the daemon hears nothing."""
+    ran = inside.gpu(*words)
+    assert ran.returncode == 2
+    assert ran.stderr
+    assert guests.uses.asked == []
+
+
+def test_release_waits_until_the_cards_are_gone(guests, inside):
+    """All, or the number asked for."""
+    guests.uses.give("alice", "GPU-1", "GPU-2", "GPU-3")
+    assert inside.gpu("release", "1").stdout.splitlines()[-1] == "given back"
+    assert inside.gpu("release").returncode == 0
+    assert [asked[2:] for asked in guests.uses.asked if asked[0] == "release"] == [(1, False), (None, False)]
+    assert guests.uses.held["alice"] == []
+
+
+def test_cards_in_use_are_given_back_by_yes_only(guests, inside):
+    """Off a terminal nobody is asked."""
+    guests.uses.give("alice", "GPU-1")
+    guests.uses.busy.add("alice")
+    ran = inside.gpu("release")
+    assert guests.uses.held["alice"]
+    assert (ran.returncode, ran.stdout) == (5, "")
+    assert ran.stderr.splitlines() == [
+        "error[busy] in use now: GPU-1",
+        "fix: gpu release --yes ends what uses them",
+    ]
+    assert inside.gpu("release", "--yes").returncode == 0
+
+
+def test_an_error_has_the_exit_status_of_its_kind(inside):
+    """Those of lxgpu on the host: refused 5, not found 3; on a pipe the error is on stderr."""
+    ran = inside.gpu("reserve", "3", "--for", "4h")
+    assert (ran.returncode, ran.stdout) == (5, "")
+    assert ran.stderr.splitlines() == [
+        "error[over_limit] alice may hold 2 GPUs",
+        "why: it is policy",
+        "fix: ask for less",
+    ]
+    assert inside.gpu("cancel", "r9").returncode == 3
+
+
+def test_without_the_daemon_it_says_what_still_holds(guests, inside):
+    """Exit status 8, and the last notice; the same when the socket is there and nobody listens."""
+    (inside.folder / "notice").write_text("bob gets it at 14:00\n")
+    guests.sockets.follow(["bob"])
+    for deserted in (False, True):
+        if deserted:
+            with socket.socket(socket.AF_UNIX) as made:
+                made.bind(str(inside.folder / "api.sock"))
+        ran = inside.gpu()
+        assert (ran.returncode, ran.stdout) == (8, "")
+        assert "error[unavailable]" in ran.stderr
+        assert "your cards stay" in ran.stderr
+        assert ran.stderr.splitlines()[-1] == "bob gets it at 14:00"
+        assert "error" in json.loads(inside.gpu("-o", "json").stdout)
+
+
+def test_a_full_socket_is_waited_for(inside):
+    """Callers that hang in front do not make it fail: they are cut off, and it tries again."""
+    links = []
+    try:
+        while True:
+            links.append(dial(inside.folder / "api.sock"))
+    except BlockingIOError:
+        pass
+    try:
+        assert inside.gpu().returncode == 0
+    finally:
+        for link in links:
+            link.close()
+
+
+def test_run_waits_for_its_cards_and_ends_as_the_command_ends(guests, inside):
+    """Without a booking it says what is missing; the exit status is the command's, also that of a signal."""
+    waiting = inside.start("run", "--gpus", "2", "--", "sh", "-c", "exit 7")
+    assert until(lambda: ("status", "alice") in guests.uses.asked)
+    guests.uses.give("alice", "GPU-1")
+    assert waiting.poll() is None
+    guests.uses.give("alice", "GPU-1", "GPU-2")
+    _, err = waiting.communicate(timeout=20)
+    assert waiting.returncode == 7
+    assert err.count("waits for 2 GPUs; none is on its way here: gpu reserve 2 --for 4h") == 1
+    assert inside.gpu("run", "--", "sh", "-c", "kill -9 $$").returncode == 137
+    assert inside.gpu("run", "true").returncode == 0
+    assert inside.gpu("run", "--", "/no/such/program").returncode == 127
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_run_starts_again_when_a_taken_card_returns(guests, inside, number):
+    """Ended as its card went: it waits for the card and starts the command anew; then its own end is the end."""
+    guests.uses.give("alice", "GPU-1")
+    running = inside.start("run", "--", *inside.job())
+    assert until(lambda: len(inside.pids()) == 1)
+    guests.uses.give("alice")
+    os.kill(inside.pids()[0], number)
+    assert not until(lambda: len(inside.pids()) > 1, limit_s=2)
+    assert running.poll() is None
+    guests.uses.give("alice", "GPU-1", since=10)
+    assert until(lambda: len(inside.pids()) == 2)
+    os.kill(inside.pids()[1], signal.SIGTERM)
+    _, err = running.communicate(timeout=20)
+    assert running.returncode == 143
+    assert err.count("its GPU was taken") == 1
+
+
+def test_run_notices_a_card_that_was_away_for_a_moment(guests, inside):
+    """Taken and returned before it looked: the same card at another time is another holding."""
+    guests.uses.give("alice", "GPU-1")
+    inside.start("run", "--", *inside.job())
+    assert until(lambda: len(inside.pids()) == 1)
+    guests.uses.give("alice", "GPU-1", since=10)
+    os.kill(inside.pids()[0], signal.SIGTERM)
+    assert until(lambda: len(inside.pids()) == 2)
+
+
+def test_a_command_that_ends_well_is_not_started_again(guests, inside):
+    """Whatever became of its card meanwhile."""
+    guests.uses.give("alice", "GPU-1")
+    script = f"echo $$ >>{inside.folder}/pids; trap 'kill $!; exit 0' TERM; sleep 300 & wait"
+    running = inside.start("run", "--", "sh", "-c", script)
+    assert until(lambda: len(inside.pids()) == 1)
+    guests.uses.give("alice")
+    os.kill(inside.pids()[0], signal.SIGTERM)
+    assert running.wait(20) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_go_through_to_the_command(guests, inside, number):
+    """And then it is not started again, whatever became of its card meanwhile."""
+    guests.uses.give("alice", "GPU-1")
+    running = inside.start("run", "--", *inside.job())
+    assert until(lambda: len(inside.pids()) == 1)
+    guests.uses.give("alice")
+    running.send_signal(number)
+    assert running.wait(20) == 128 + number
+    assert not Path(f"/proc/{inside.pids()[0]}").exists()
+
+
+def test_a_signal_while_it_waits_ends_it(guests, inside):
+    """There is no command yet to hand it to."""
+    running = inside.start("run", "--", *inside.job())
+    assert until(lambda: ("status", "alice") in guests.uses.asked)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(20) == 143
+    assert inside.pids() == []
+
+
+def test_run_outlives_the_daemon(guests, inside):
+    """Without the daemon it waits on; when that is back it goes on."""
+    guests.sockets.follow(["bob"])
+    running = inside.start("run", "--", "sh", "-c", "exit 3")
+    assert not until(lambda: running.poll() is not None, limit_s=1.5)
+    guests.uses.give("alice", "GPU-1")
+    guests.sockets.follow(["alice", "bob"])
+    assert running.wait(20) == 3

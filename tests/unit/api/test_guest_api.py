@@ -1,0 +1,116 @@
+"""What a container may ask over its socket, and that it speaks for itself alone."""
+
+from __future__ import annotations
+
+import pytest
+from guest_client import ask
+
+POSTS = {
+    "release": {"gpus": 1},
+    "extend": {"seconds": 60},
+    "keep": {"seconds": 60, "reason": "a long load"},
+    "reserve": {"gpus": 1, "seconds": 60},
+    "cancel": {"id": "r1"},
+}
+
+
+def test_status_is_that_of_the_sockets_container(guests):
+    """Each socket tells of its own container, in the form that all JSON of lxgpu has."""
+    guests.uses.give("alice", "GPU-1")
+    for name, cards in (("alice", 1), ("bob", 0)):
+        status, told = ask(guests.path(name), "GET", "/v1/status")
+        assert (status, told["instance"], len(told["gpus"])) == (200, name, cards)
+        assert told["at"] == "2027-03-01T08:00:00Z"
+        assert told["next_at"] is None
+
+
+def test_every_change_is_made_in_the_name_of_the_socket(guests):
+    """Whatever is asked over bob's socket is asked by bob."""
+    for route, body in POSTS.items():
+        ask(guests.path("bob"), "POST", f"/v1/{route}", body)
+    assert {asked[1] for asked in guests.uses.asked} == {"bob"}
+    assert [asked[0] for asked in guests.uses.asked] == list(POSTS)
+
+
+def test_the_values_arrive_as_they_were_sent(guests):
+    """Numbers, texts and nothing at all."""
+    path = guests.path("alice")
+    ask(path, "POST", "/v1/release", {"gpus": None})
+    ask(path, "POST", "/v1/keep", {"seconds": 7200, "reason": "  Auswertung läuft  "})
+    ask(path, "POST", "/v1/reserve", {"gpus": 2, "seconds": 60, "at": "tomorrow 09:00", "model": "*3090*"})
+    assert guests.uses.asked == [
+        ("release", "alice", None, False),
+        ("keep", "alice", 7200, "Auswertung läuft"),
+        ("reserve", "alice", 2, 60, "tomorrow 09:00", "*3090*"),
+    ]
+
+
+def test_anothers_reservation_is_not_there(guests):
+    """Bob's booking is as unknown to alice as one that never was, and stays."""
+    guests.uses.bookings["r7"] = "bob"
+    for wanted in ("r7", "r8"):
+        status, told = ask(guests.path("alice"), "POST", "/v1/cancel", {"id": wanted})
+        assert (status, told["error"]["code"], told["error"]["exit"]) == (404, "not_found", 3)
+    assert guests.uses.bookings == {"r7": "bob"}
+
+
+def test_a_refusal_says_what_why_and_how_to_mend_it(guests):
+    """The error is that of the command line."""
+    status, told = ask(guests.path("alice"), "POST", "/v1/reserve", {"gpus": 3, "seconds": 60})
+    assert status == 422
+    assert told == {
+        "error": {
+            "code": "over_limit",
+            "what": "alice may hold 2 GPUs",
+            "why": ["it is policy"],
+            "fix": "ask for less",
+            "exit": 5,
+        }
+    }
+
+
+@pytest.mark.parametrize("route", POSTS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b"null",
+        b"[" * 50_000,
+        b'{"gpus": ' + b"9" * 5_000 + b"}",
+        {"instance": "bob"},
+        {"name": "bob", "gpus": 1, "seconds": 60, "reason": "x", "id": "r1"},
+        {"gpus": "1", "seconds": "60", "reason": 1, "id": 1},
+        {"gpus": True, "seconds": True, "reason": True, "id": True},
+        {"gpus": 0, "seconds": 0, "reason": " ", "id": ""},
+        {"gpus": -1, "seconds": -1, "reason": "\x1b[31m", "id": "\x00"},
+        {"gpus": 1.5, "seconds": 1e300, "reason": "x" * 201, "id": "x" * 65},
+    ],
+    ids=lambda body: repr(body)[:40],
+)
+def test_a_misshapen_request_changes_nothing(guests, route, body):
+    """No field of another name, type or size comes through; the answer is a usage error, also for no JSON at all."""
+    status, told = ask(guests.path("alice"), "POST", f"/v1/{route}", body)
+    assert (status, told["error"]["code"], told["error"]["exit"]) == (400, "usage", 2)
+    assert guests.uses.asked == []
+    assert guests.uses.faults == []
+
+
+def test_an_unknown_way_and_a_wrong_method_are_not_found(guests):
+    """Also the ways that the library would bring along."""
+    for method, route in [("GET", "/"), ("GET", "/docs"), ("GET", "/openapi.json"), ("POST", "/v1/status")]:
+        status, told = ask(guests.path("alice"), method, route)
+        assert (status, told["error"]["code"]) == (404, "not_found")
+    assert guests.uses.asked == []
+
+
+def test_a_fault_of_ours_is_heard_of_and_shows_nothing(guests):
+    """The caller learns that there was one, the daemon which; the socket serves on."""
+    guests.uses.broken = True
+    status, told = ask(guests.path("alice"), "GET", "/v1/status")
+    assert (status, told["error"]["code"], told["error"]["exit"]) == (500, "internal", 1)
+    assert "secret" not in str(told)
+    assert [(name, str(error)) for name, error in guests.uses.faults] == [("alice", "/secret/path")]
+    assert ask(guests.path("alice"), "GET", "/v1/why")[0] == 200

@@ -1,0 +1,223 @@
+"""The sockets: they come and go with the containers, and no caller is in another's way."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+
+import pytest
+from guest_client import answer, ask, dial, request
+from house import until
+
+from lxgpu.api.app import guest_app
+from lxgpu.api.gate import BODY_BYTES
+from lxgpu.api.serving import CONNECTIONS, GuestSockets
+
+
+def inside(folder):
+    """The names in a folder."""
+    return [path.name for path in folder.iterdir()]
+
+
+def state(guests, name):
+    """The HTTP status of a plain question."""
+    return ask(guests.path(name), "GET", "/v1/status")[0]
+
+
+def patient(guests, name):
+    """The same; nothing when too many others wait."""
+    with suppress(BlockingIOError):
+        return state(guests, name)
+    return None
+
+
+def test_everybody_inside_may_connect(guests):
+    """Mode 0666, whatever the umask; nothing else is left in the folder."""
+    assert stat.S_IMODE(guests.path("alice").lstat().st_mode) == 0o666
+    assert inside(guests.folder / "alice") == ["api.sock"]
+
+
+def test_sockets_follow_the_containers(guests):
+    """One that is not named any more is closed and taken away, a new one is opened, the others go on."""
+    (guests.folder / "carol").mkdir()
+    mark = guests.path("bob").lstat().st_ino
+    assert guests.sockets.follow(["bob", "carol"]) == {}
+    assert not guests.path("alice").exists()
+    assert (state(guests, "bob"), state(guests, "carol")) == (200, 200)
+    assert guests.path("bob").lstat().st_ino == mark
+
+
+def test_what_lies_in_the_way_is_replaced_and_never_followed(guests):
+    """A socket of a dead daemon, a file, and links to a file or a folder of somebody else's."""
+    treasure = guests.folder / "treasure"
+    treasure.write_text("mine")
+    treasure.chmod(0o600)
+    for number, lay in enumerate(
+        [
+            lambda path: path.write_text("x"),
+            lambda path: path.symlink_to(treasure),
+            lambda path: path.symlink_to(guests.folder / "nowhere"),
+            os.mkfifo,
+        ]
+    ):
+        name = f"guest{number}"
+        (guests.folder / name).mkdir()
+        lay(guests.path(name))
+        (guests.folder / name / ".api.sock.0badf00d").symlink_to(treasure)
+        assert guests.sockets.follow(["alice", name]) == {}
+        assert stat.S_ISSOCK(guests.path(name).lstat().st_mode)
+        assert state(guests, name) == 200
+        assert inside(guests.folder / name) == ["api.sock"]
+    assert (treasure.read_text(), stat.S_IMODE(treasure.stat().st_mode)) == ("mine", 0o600)
+
+
+def test_a_folder_that_is_a_link_or_missing_is_that_containers_trouble(guests):
+    """The others are served; the link's target gets no socket."""
+    (guests.folder / "aim").mkdir()
+    (guests.folder / "link").symlink_to(guests.folder / "aim")
+    troubles = guests.sockets.follow(["alice", "link", "gone"])
+    assert sorted(troubles) == ["gone", "link"]
+    assert inside(guests.folder / "aim") == []
+    assert state(guests, "alice") == 200
+
+
+def test_a_socket_that_was_removed_comes_back(guests):
+    """By hand, or with a folder made anew."""
+    guests.path("alice").unlink()
+    guests.sockets.follow(["alice", "bob"])
+    assert state(guests, "alice") == 200
+
+
+def test_a_path_of_any_length_will_do(guests):
+    """A socket's address has 107 bytes; the folder's path may have more."""
+    deep = guests.folder / ("d" * 120) / "alice"
+    deep.mkdir(parents=True)
+    made = GuestSockets(lambda name: guest_app(name, guests.uses), lambda _: str(deep))
+    try:
+        assert made.follow(["alice"]) == {}
+        with ExitStack() as stack:
+            place = os.open(deep, os.O_PATH)
+            stack.callback(os.close, place)
+            assert ask(f"/proc/self/fd/{place}/api.sock", "GET", "/v1/status")[0] == 200
+    finally:
+        made.close()
+
+
+def test_closing_leaves_nothing(guests):
+    """No socket, no thread; and it may be opened again."""
+    guests.sockets.close()
+    assert not guests.path("alice").exists()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("guest")]
+    assert guests.sockets.follow(["alice"]) == {}
+    assert state(guests, "alice") == 200
+
+
+@pytest.mark.parametrize("length", [BODY_BYTES + 1, 10**9])
+def test_a_large_body_is_refused_and_not_read_to_its_end(guests, length):
+    """Whether it is announced or just comes."""
+    with dial(guests.path("alice")) as link:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            link.sendall(request("POST", "/v1/keep", b"x" * (BODY_BYTES + 1), length=length))
+        status, told = answer(link)
+    assert (status, told["error"]["code"]) == (413, "usage")
+    assert guests.uses.asked == []
+
+
+def test_endless_headers_are_cut_off(guests):
+    """A head has an end."""
+    with dial(guests.path("alice")) as link:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            link.sendall(b"GET /v1/status HTTP/1.1\r\n" + b"X: " + b"y" * 200_000)
+        link.settimeout(5)
+        told = b""
+        with suppress(ConnectionResetError):
+            told = link.recv(100)
+    assert told[:12] in (b"", b"HTTP/1.1 400")
+    assert state(guests, "alice") == 200
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"", b"GET /v1/status HTT", request("POST", "/v1/keep", b"{", length=500)],
+    ids=["silent", "half a head", "half a body"],
+)
+def test_who_dawdles_is_cut_off(guests, piece):
+    """A caller that says nothing, or stops in the middle, is rid of after the time for reading."""
+    with dial(guests.path("alice")) as link:
+        link.sendall(piece)
+        begun = time.monotonic()
+        assert answer(link)[0] in (0, 408)
+        assert 0.5 < time.monotonic() - begun < 3
+
+
+def test_dripping_does_not_stretch_the_time(guests):
+    """A byte now and then keeps no connection open."""
+    with dial(guests.path("alice")) as link:
+        begun = time.monotonic()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while time.monotonic() - begun < 5:
+                link.sendall(b"G")
+                time.sleep(0.05)
+        assert time.monotonic() - begun < 3
+
+
+def test_a_hundred_callers_of_one_container_leave_the_others_alone(guests):
+    """Bob is answered at once while alice's socket is full; she herself is served when her silent callers are cut."""
+    with ExitStack() as stack:
+        opened = []
+        with suppress(BlockingIOError):
+            while len(opened) < 100:
+                opened.append(stack.enter_context(dial(guests.path("alice"))))
+        assert CONNECTIONS < len(opened) < 100
+        begun = time.monotonic()
+        assert state(guests, "bob") == 200
+        assert time.monotonic() - begun < 0.5
+        assert until(lambda: patient(guests, "alice") == 200)
+
+
+def test_one_question_of_a_container_is_worked_on_at_a_time(guests):
+    """However many it asks, it has one thread; the others' questions are answered meanwhile."""
+    guests.uses.hold.clear()
+    with ThreadPoolExecutor(8) as pool:
+        many = [pool.submit(state, guests, "alice") for _ in range(6)]
+        while not guests.uses.inside.get("alice"):
+            time.sleep(0.01)
+        assert ask(guests.path("bob"), "GET", "/v1/why")[0] == 200
+        guests.uses.hold.set()
+        assert [one.result() for one in many] == [200] * 6
+    assert guests.uses.most == {"alice": 1}
+
+
+def test_changes_beyond_a_handful_wait(guests):
+    """Who asks again and again waits longer each time, and holds up nobody's reading."""
+    body = {"seconds": 60}
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(10):
+            assert ask(guests.path("alice"), "POST", "/v1/extend", body)[0] == 200
+        late = pool.submit(ask, guests.path("alice"), "POST", "/v1/extend", body)
+        assert state(guests, "alice") == 200
+        assert late.result()[0] == 0, "the connection's life (4 s here) ends before its turn (6 s) comes"
+    assert len(guests.uses.asked) == 11
+
+
+def test_who_does_not_read_the_answer_holds_nothing(guests):
+    """An answer waits in the kernel; the thread that made it is free for the next."""
+    with ExitStack() as stack:
+        for _ in range(5):
+            link = stack.enter_context(dial(guests.path("alice")))
+            link.sendall(request("GET", "/v1/status"))
+        assert state(guests, "alice") == 200
+
+
+def test_a_container_that_goes_cuts_off_its_callers(guests):
+    """What they were about to ask is of no container any more."""
+    with dial(guests.path("alice")) as link:
+        link.sendall(b"POST /v1/rel")
+        while not guests.sockets._doors["alice"].inside:  # noqa: SLF001 -- until it has been let in
+            time.sleep(0.01)
+        guests.sockets.follow(["bob"])
+        assert answer(link)[0] == 0
