@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
@@ -38,21 +39,28 @@ COLUMNS = (
 def doctor(ctx: click.Context, /, out: Output, *, mend: bool, everything: bool, dry_run: bool, yes: bool) -> None:
     """Look for what is wrong with the host; status 10 when something is.
 
-    Works without LXD, without root and without settings, and says what it could not look at. JSON, YAML and CSV carry
+    Works without LXD, without root and without settings, and says what it could not look at. In a lab, --fix leaves
+    the host's own kernel parameters and nodes alone unless --yes is given. JSON, YAML and CSV carry
     every check.
     """
-    del yes  # what --fix mends costs nobody anything
+    lab = os.environ.get("LXGPU_LAB", "")
+    host = yes or not lab  # what --fix mends costs nobody anything, but a lab's host is not the lab's
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.services import doctor as service  # noqa: PLC0415
 
     ground = wiring.ground(out.screen.note)
     found = service.checks(ground)
     failed: tuple[str, ...] = ()
+    if mend and not host:
+        spared = [one.id for one in service.repairs(found) if one not in service.repairs(found, host=False)]
+        if spared:
+            what = f"left as they are, since they are the host's own and not lab {lab}'s: {', '.join(spared)}"
+            out.screen.note(f"{what} (--yes mends them too)")
     if mend and dry_run:
-        out.plan(_plan(service.repairs(found)))
+        out.plan(_plan(service.repairs(found, host=host)))
         return
     if mend:
-        failed = service.fix(ground, found)
+        failed = service.fix(ground, found, host=host)
         found = service.compare(found, service.checks(ground))
     shown = found if everything or out.form not in {"table", "wide"} else [one for one in found if _matters(one)]
     out.items("checks", shown, COLUMNS, title="" if not shown else _summary(found), empty="everything is right")

@@ -88,20 +88,27 @@ def places(settings: Settings | None) -> Places:
     )
 
 
-def repairs(found: Iterable[Check]) -> tuple[Check, ...]:
-    """The findings that `fix` would mend, those of drift as one: they are mended together."""
+OF_THE_HOST = frozenset({"sysctl", "nodes"})
+"""Kinds of repairs that change the machine itself, also for a lab that only stands on it."""
+
+
+def repairs(found: Iterable[Check], *, host: bool = True) -> tuple[Check, ...]:
+    """The findings that `fix` would mend, those of drift as one: they are mended together.
+
+    Without `host`, only what is lxgpu's own: no kernel parameter and no node of the machine.
+    """
     chosen: dict[tuple[str, str], Check] = {}
     for one in found:
-        if one.verdict in BAD and one.repair is not None:
+        if one.verdict in BAD and one.repair is not None and (host or one.repair.kind not in OF_THE_HOST):
             key = (one.repair.kind, "" if one.repair.kind == "drift" else one.repair.subject)
             chosen.setdefault(key, one)
     return tuple(chosen.values())
 
 
-def fix(ground: Ground, found: Iterable[Check]) -> tuple[str, ...]:
-    """Mend what may be mended; gives what could not be, each in one line."""
+def fix(ground: Ground, found: Iterable[Check], *, host: bool = True) -> tuple[str, ...]:
+    """Mend what may be mended (see `repairs`); gives what could not be, each in one line."""
     failed = []
-    for one in repairs(found):
+    for one in repairs(found, host=host):
         try:
             _mend(ground, one)
         except LxgpuError as error:

@@ -191,6 +191,25 @@ def test_what_is_safe_is_mended(tmp_path):
     assert [device["pci"] for device in devices.values() if device["type"] == "gpu"] == [mine]
 
 
+def test_in_a_lab_the_host_is_left_alone(tmp_path):
+    """Kernel parameters and nodes are the machine's, which others use too; what is lxgpu's own is mended."""
+    setup = FakeSetup(
+        replace(
+            SOUND,
+            sysctls={**SOUND.sysctls, "kernel.keys.maxkeys": 200},
+            nodes={"nvidiactl": True, "nvidia-uvm": False},
+            files=(FileMode(path="/etc/lxgpu/policy.yaml", mode=0o100666, uid=0, secret=False),),
+        )
+    )
+    ground, before = ground_of(make_site(tmp_path), setup), setup.here
+    found = doctor.checks(ground)
+    kinds = [{one.repair.kind for one in doctor.repairs(found, host=host)} for host in (True, False)]
+    assert kinds == [{"sysctl", "nodes", "mode"}, {"mode"}]
+    assert doctor.fix(ground, found, host=False) == ()
+    assert (setup.here.sysctls, setup.here.nodes) == (before.sysctls, before.nodes)
+    assert setup.here.files != before.files
+
+
 def test_what_cannot_be_mended_is_said_and_the_rest_is(tmp_path):
     """One refusal hides no other repair."""
     setup = FakeSetup(replace(SOUND, sysctls={**SOUND.sysctls, "kernel.keys.maxkeys": 200, "vm.max_map_count": 1}))
