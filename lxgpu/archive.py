@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def check_database() -> None:
     """Error `inventory_damaged` when the file itself is not sound."""
-    from lxgpu.inventory.store import open_inventory  # noqa: PLC0415
+    from lxgpu.inventory.store import open_readonly  # noqa: PLC0415
 
-    with open_inventory(_path()) as opened:
+    with open_readonly(_path()) as opened:
         opened.check()
 
 
@@ -51,9 +51,10 @@ def replace_inventory(site: Site, contents: Contents) -> None:
 
 
 def backup(target: Path) -> None:
-    """A copy of the whole inventory."""
-    from lxgpu.inventory.store import open_inventory  # noqa: PLC0415
+    """A copy of the whole inventory; error `not_found` when there is none."""
+    from lxgpu.inventory.store import open_inventory, open_readonly  # noqa: PLC0415
 
+    open_readonly(_path()).close()  # which makes none where there is none
     with open_inventory(_path()) as opened:
         opened.backup(target)
 

@@ -55,10 +55,15 @@ def host_name() -> str:
 
 
 def inventory(*, read_only: bool = False) -> Inventory:
-    """The inventory; one that is only read is neither made nor migrated."""
+    """The inventory; one that is only read is neither made nor migrated.
+
+    A new one is made for an LXD that answers: whatever is to go into it is asked of that first.
+    """
     from lxgpu.inventory.store import open_inventory, open_readonly  # noqa: PLC0415
 
     path = settings().state_dir / INVENTORY
+    if not read_only and not path.exists():
+        engine().server()
     return open_readonly(path) if read_only else open_inventory(path)
 
 
