@@ -19,6 +19,7 @@ from lxgpu.services import pausing, statusfile
 from lxgpu.services.statusfile import DaemonView, PauseView, Published
 
 if TYPE_CHECKING:
+    from lxgpu.api.serving import GuestSockets
     from lxgpu.drivers.systemd import ServiceManager
     from lxgpu.model.operation import Event
     from lxgpu.model.quota import Policy
@@ -78,7 +79,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
         pid=os.getpid(),
         every_s=pace,
         hooks=Hooks(
-            alive=lambda line: manager.tell("WATCHDOG=1", f"STATUS={line}"), told=told, others=_others(say, wake.poke)
+            alive=lambda line: manager.tell("WATCHDOG=1", f"STATUS={line}"), told=told, others=_others(wake.poke)
         ),
     )
 
@@ -239,7 +240,45 @@ def _signs_of_life(manager: ServiceManager) -> Callable[[], None]:
     return alive
 
 
-def _others(say: Progress, wake: Callable[[], None]) -> Mapping[str, Callable[[Site], None]]:
+def _others(wake: Callable[[], None]) -> Mapping[str, Callable[[Site], None]]:
     """Further parts of the daemon: the containers' sockets, where the libraries for them are there."""
-    del say, wake
-    return {}
+    return {"guest sockets": _GuestPart(wake).follow}
+
+
+class _GuestPart:
+    """The sockets in the containers, made at the first turn: their libraries take a third of a second."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._site: Site | None = None
+        self._sockets: GuestSockets | None = None
+
+    def follow(self, site: Site) -> None:
+        """Serve the containers there are.
+
+        Raises:
+            LxgpuError: `unavailable`, with those that could not be served.
+        """
+        self._site = site
+        self._sockets = self._sockets or self._made()
+        names = [row.name for row in site.inventory.read().instances if row.state.value == "ready"]
+        troubles = self._sockets.follow(names)
+        if troubles:
+            why = [f"{name}: {text}" for name, text in sorted(troubles.items())]
+            raise LxgpuError("unavailable", "not every container can be served", why=why)
+
+    def _made(self) -> GuestSockets:
+        try:
+            from lxgpu.api.app import guest_app  # noqa: PLC0415
+            from lxgpu.api.serving import GuestSockets  # noqa: PLC0415
+        except ImportError as error:
+            fix = "install lxgpu with all that it names as its needs, and restart the daemon"
+            raise LxgpuError("unavailable", "`gpu` inside is answered by nobody", why=str(error), fix=fix) from error
+        from lxgpu.services.guest import Guests  # noqa: PLC0415
+
+        uses = Guests(self._now, self._wake)
+        return GuestSockets(lambda name: guest_app(name, uses), wiring.guest_folder)
+
+    def _now(self) -> Site:
+        assert self._site is not None  # noqa: S101 -- nobody is served before the first turn
+        return self._site
