@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lxgpu.services.site import Site
 
 INVENTORY = "inventory.db"
+LOOK_S = 8.0
 
 
 def actor() -> str:
@@ -79,6 +80,14 @@ def engine() -> Engine:
     from lxgpu.drivers.engine import LxdEngine  # noqa: PLC0415
 
     return LxdEngine(settings().hosts[0].socket or None)
+
+
+@cache
+def watcher() -> Engine:
+    """The same for commands that only look: one that does not answer holds them up for `LOOK_S`, and once."""
+    from lxgpu.drivers.engine import LxdEngine  # noqa: PLC0415
+
+    return LxdEngine(settings().hosts[0].socket or None, timeout_s=LOOK_S, hasty=True)
 
 
 def probe(known: Mapping[str, str] | None = None) -> HostProbe:
@@ -191,7 +200,8 @@ def policy(say: Progress) -> Policy:
 def guest_folder(name: str) -> str:
     """The folder of this host that a container sees as /var/lib/lxgpu; on disk, since /run is empty after a boot."""
     folder = settings().state_dir / "guests" / name
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)  # everybody inside reads it, whatever the umask of who makes it
     folder.parent.chmod(0o700)  # a container's own socket lies there, which no user of this host may reach
     return str(folder)
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
-from lxgpu.instants import parse_instant, show_instant
+from lxgpu.instants import clamp_interval, parse_instant, show_instant
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.request import ReserveRequest
@@ -20,6 +20,7 @@ from lxgpu.model.usage import IdleVerdict
 from lxgpu.ports import Tx
 from lxgpu.services import observe
 from lxgpu.services.begin import decided
+from lxgpu.services.cardmemory import CardMemory
 from lxgpu.services.cards import card_views
 from lxgpu.services.guestviews import (
     GuestAnswer,
@@ -70,7 +71,7 @@ class Guests:
         self._world: _World | None = None
         self._looking = threading.Lock()
         self._noted: dict[str, datetime] = {}
-        self._watch = Watch()  # the daemon's own is at work in another thread
+        self._watch = Watch()
 
     def status(self, name: str) -> GuestStatus:
         """What it holds, what it waits for, what is free."""
@@ -143,14 +144,9 @@ class Guests:
 
         site, said = self._as(name)
         show = _show(site)
-        request = ReserveRequest(
-            instance=name,
-            owner=_known(site.inventory.read(), name).owner,
-            gpus=gpus,
-            duration_s=seconds,
-            at=parse_instant(at, now=site.clock.now(), zone=site.policy().zone) if at else None,
-            model=model,
-        )
+        start, duration_s = _time(site, at, seconds)
+        owner = _known(site.inventory.read(), name).owner
+        request = ReserveRequest(name, owner, gpus, duration_s, at=start, model=model)
         booked = self._noting(site, name, lambda: reserve(site, request, begin=False))
         self._wake()
         rows = tuple(guest_reservation(row) for row in booked.reservations)
@@ -165,7 +161,9 @@ class Guests:
 
         site, said = self._as(name)
         own = [row.id for row in site.inventory.read().reservations if row.instance == name]
-        found = [key for key in own if key == identifier] or [key for key in own if key.startswith(identifier)]
+        found = [key for key in own if key == identifier] or [
+            key for key in own if identifier and key.startswith(identifier)
+        ]
         if len(found) != 1:
             what = f"{name} has no reservation {identifier}" if not found else f"{identifier} begins {len(found)} ids"
             raise LxgpuError("not_found", what, fix="gpu lists those there are")
@@ -184,7 +182,9 @@ class Guests:
         """
         site, said = self._site(), list[str]()
         owner = _known(site.inventory.read(), name).owner
-        return replace(site, actor=f"{owner} (inside {name})", say=said.append), said
+        actor = f"{owner} (inside {name})"
+        # What the daemon remembers of its looks is its own: it is at work in another thread.
+        return replace(site, actor=actor, say=said.append, watch=Watch(), cards=CardMemory()), said
 
     def _look(self, site: Site) -> _World:
         with self._looking:
@@ -224,6 +224,16 @@ def _known(records: Records, name: str) -> Instance:
     if row is None or row.state is not InstanceState.READY:
         raise LxgpuError("not_ready", f"{name} is not in use as lxgpu knows it", fix="ask your admin: lxgpu show NAME")
     return row
+
+
+def _time(site: Site, at: str | None, seconds: int) -> tuple[datetime | None, int]:
+    """When it is to begin (None: now) and how long from then; of a time that has begun the rest is meant."""
+    if at is None:
+        return None, seconds
+    now = site.clock.now()
+    start = parse_instant(at, now=now, zone=site.policy().zone)
+    begins, ends = clamp_interval(start, start + timedelta(seconds=seconds), now=now)
+    return begins, int((ends - begins).total_seconds())
 
 
 def _inside(fix: str, name: str) -> str:

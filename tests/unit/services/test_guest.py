@@ -1,0 +1,298 @@
+"""What a container may do for itself over its socket, on a whole site of fakes; the daemon's turns are ticks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes.faults import Fault
+from fakes.site import make_site, newcomer
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.quota import BASE_TERMS, Policy
+from lxgpu.model.request import GpuRequest, ReserveRequest
+from lxgpu.model.rules import BookingRules, IdleRules, PreemptionRules, PriorityClass, Rules
+from lxgpu.services import ending
+from lxgpu.services.guest import FRESH_S, Guests
+from lxgpu.services.lending import attach
+from lxgpu.services.reserve import reserve
+from lxgpu.services.tick import tick
+
+TIMES = {"min_runtime_s": 0, "grace_s": 2, "term_wait_s": 2}
+POLICY = Policy(
+    timezone="Asia/Shanghai",
+    contact="gpu-admin@lab.example",
+    classes={
+        "normal": PriorityClass("normal", priority=50, **TIMES),
+        "low": PriorityClass("low", priority=10, **TIMES),
+    },
+    defaults=replace(BASE_TERMS, limit=2, lease_s=86400),
+    rules=Rules(
+        idle=IdleRules(window_s=10, warn_s=()),
+        preemption=PreemptionRules(fence_timeout_s=5),
+        bookings=BookingRules(no_show_s=600, bind_before_s=15),
+    ),
+)
+
+
+class Woken:
+    """How often the daemon was woken."""
+
+    times = 0
+
+    def __call__(self) -> None:
+        """Once more."""
+        self.times += 1
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Two cards: alice holds one at low class, bob has none; noon in the lab's zone is 04:00 UTC."""
+    site = make_site(tmp_path, gpus=2, policy=POLICY, actor="daemon")
+    newcomer(site, "alice")
+    newcomer(site, "bob")
+    give(site, "alice", 1, class_name="low")
+    return site
+
+
+@pytest.fixture
+def woken():
+    """The daemon's bell."""
+    return Woken()
+
+
+@pytest.fixture
+def guests(site, woken):
+    """The uses of the sockets."""
+    return Guests(lambda: site, woken)
+
+
+def give(site, name, number, *, class_name=""):
+    """Lend cards as `lxgpu attach` does."""
+    request = GpuRequest(instance=name, owner=name, more=number, class_name=class_name)
+    attach(site, name, number=number, more=True, request=request, lease_s=None)
+
+
+def turns(site, seconds):
+    """The daemon at work, once a second."""
+    for _ in range(seconds):
+        site.clock.sleep(1)
+        tick(site)
+
+
+def states(site, name):
+    """What it holds."""
+    return [row.state.value for row in site.inventory.read().held_by(name)]
+
+
+def last(site, kind):
+    """The newest event of a kind."""
+    return next(event for event in site.inventory.events() if event.kind == kind)
+
+
+def test_status_tells_of_the_container_and_of_the_host_in_numbers_only(guests):
+    """Its cards with their time, how many are free; of the others nothing but that."""
+    told = guests.status("alice")
+    assert (told.total, told.free) == (2, 1)
+    assert told.headline == told.lines[0] == "1 of 2 GPUs free; next at tomorrow 16:00"
+    assert told.lines[1:] == (
+        "alice holds 1 GPU",
+        "  NVIDIA RTX 3090 (0000:11:00.0), until tomorrow 16:00, whether it is used is not known",
+    )
+    assert guests.status("bob").gpus == ()
+    assert "alice" not in str(guests.status("bob"))
+
+
+def test_status_tells_the_use_as_it_is_judged(site, guests):
+    """Idle since when, and until when it is left alone."""
+    turns(site, 15)
+    assert ", idle since 16:00" in guests.status("alice").lines[2]
+    guests.keep("alice", seconds=3600, reason="loading data")
+    site.clock.sleep(FRESH_S + 1)
+    turns(site, 1)
+    told = guests.status("alice")
+    assert told.gpus[0].use == "idle"
+    assert ", left to you until 17:00" in told.lines[2]
+    assert told.lines[-1] == "kept until 17:00: loading data"
+
+
+def test_status_goes_on_without_lxd(site, guests):
+    """What the inventory knows is told; how many are free is not known, and never zero."""
+    site.engine.inject(Fault.DOWN, call="put_promises", after=100)
+    with pytest.raises(LxgpuError):
+        site.engine.put_promises({}, etag=None)
+    told = guests.status("alice")
+    assert told.free is None
+    assert told.headline.startswith("an unknown number of 2 GPUs free")
+    assert len(told.gpus) == 1
+
+
+def test_status_shares_one_look_at_lxd(site, guests):
+    """However many ask, LXD is asked once in a while."""
+    guests.status("alice")
+    before = site.engine.requests
+    for name in ("alice", "bob") * 5:
+        guests.status(name)
+    assert site.engine.requests == before
+    site.clock.sleep(FRESH_S + 0.1)
+    guests.status("alice")
+    assert site.engine.requests > before
+
+
+def test_a_release_is_written_down_and_the_daemon_does_the_rest(site, guests, woken):
+    """Accepted at once, in the owner's name; the card is free soon after."""
+    answer = guests.release("alice", gpus=None, busy=False)
+    assert (answer.state, answer.text, len(answer.slots)) == ("accepted", "1 GPU is on the way back", 1)
+    assert states(site, "alice") == ["releasing"]
+    assert woken.times == 1
+    assert last(site, "releasing").actor == "alice (inside alice)"
+    assert "is being given back" in guests.status("alice").lines[2]
+    turns(site, 8)
+    assert states(site, "alice") == []
+    assert last(site, "released").detail["outcome"] == "given back"
+
+
+def test_a_release_of_nothing_is_done_at_once(guests, woken):
+    """Nothing is looked at for it, and nobody woken."""
+    assert guests.release("bob", gpus=None, busy=False).state == "done"
+    assert woken.times == 0
+
+
+def test_a_card_in_use_is_given_back_when_told_so(site, guests):
+    """First the error with what to type inside; with `busy` it goes."""
+    site.probe.run(site.engine.instance("alice").init_pid, site.engine.cards[0].nodes)
+    with pytest.raises(LxgpuError) as caught:
+        guests.release("alice", gpus=None, busy=False)
+    assert (caught.value.code, caught.value.fix) == ("busy", "gpu release --yes ends what uses it")
+    assert states(site, "alice") == ["active"]
+    assert guests.release("alice", gpus=None, busy=True).state == "accepted"
+
+
+def test_a_container_that_lxgpu_is_at_work_on_is_left_alone(site, guests):
+    """No thread waits long for a lock."""
+    site.locks.others.add("alice")
+    with pytest.raises(LxgpuError, match="at work on alice"):
+        guests.release("alice", gpus=None, busy=False)
+    assert states(site, "alice") == ["active"]
+
+
+def test_two_releases_at_once_do_not_meet(guests):
+    """The second is told that the first is under way."""
+    guests.release("alice", gpus=1, busy=False)
+    with pytest.raises(LxgpuError) as caught:
+        guests.release("alice", gpus=1, busy=False)
+    assert caught.value.code == "conflict"
+
+
+def test_what_is_given_back_stays_given_back(site, guests):
+    """A booking whose cards are given back ends with them, and does not fetch them again."""
+    guests.reserve("bob", gpus=1, seconds=3600, at=None, model="*")
+    turns(site, 5)
+    assert states(site, "bob") == ["active"]
+    guests.release("bob", gpus=None, busy=True)
+    turns(site, 15)
+    assert states(site, "bob") == []
+    assert guests.status("bob").reservations == ()
+
+
+def test_extend_moves_the_end(site, guests, woken):
+    """By so much more; told in the lab's zone."""
+    before = site.inventory.read().held_by("alice")[0].until
+    answer = guests.extend("alice", seconds=7200)
+    assert answer.text.startswith("yours until tomorrow 18:00")
+    assert (answer.until - before).total_seconds() == 7200
+    assert last(site, "extended").actor == "alice (inside alice)"
+    assert woken.times == 1
+
+
+def test_keep_writes_the_reason_down(site, guests):
+    """With whose word it was."""
+    answer = guests.keep("alice", seconds=3600, reason="loading data")
+    assert answer.text.startswith("idle cards are left to you until 17:00")
+    assert [(row.instance, row.reason) for row in site.inventory.read().keeps] == [("alice", "loading data")]
+
+
+def test_reserve_books_for_the_owner_and_leaves_the_beginning_to_the_daemon(site, guests, woken):
+    """The victims are warned at its next turn, in the daemon's name and not in the asker's."""
+    answer = guests.reserve("bob", gpus=2, seconds=3600, at=None, model="*")
+    assert len(answer.reservations) == 1
+    assert "2 GPUs" in answer.text
+    assert "the cards come at 16:00" in answer.text
+    assert (states(site, "alice"), woken.times) == (["active"], 1)
+    assert last(site, "reserved").actor == "bob (inside bob)"
+    turns(site, 1)
+    assert states(site, "alice") == ["warned"]
+    assert last(site, "warned").actor == "daemon"
+    assert "is taken for bob at 16:00" in guests.status("alice").lines[2]
+    turns(site, 12)
+    assert states(site, "bob") == ["active", "active"]
+    claim = guests.status("alice").lines[-1]
+    assert "claim on 1 GPU (NVIDIA RTX 3090) since 16:00" in claim
+
+
+def test_times_are_those_of_the_lab(guests):
+    """`at` is read in the lab's zone, and refused when it is no time."""
+    answer = guests.reserve("bob", gpus=1, seconds=3600, at="tomorrow 09:00", model="*")
+    assert answer.reservations[0].start.isoformat() == "2027-03-02T01:00:00+00:00"
+    assert "from tomorrow 09:00 until tomorrow 10:00" in answer.text
+    begun = guests.reserve("bob", gpus=1, seconds=7200, at="15:00", model="*").reservations[0]
+    assert begun.duration_s == 3600, "of a time that has begun, the rest"
+    for text in ("soonish", "2020-01-01"):
+        with pytest.raises(LxgpuError) as caught:
+            guests.reserve("bob", gpus=1, seconds=3600, at=text, model="*")
+        assert caught.value.code == "bad_time"
+
+
+def test_a_refusal_names_the_contact_and_stands_in_the_history_once(site, guests):
+    """Who asks again and again does not fill it."""
+    for _ in range(5):
+        with pytest.raises(LxgpuError) as caught:
+            guests.reserve("bob", gpus=3, seconds=3600, at=None, model="*")
+        assert "gpu-admin@lab.example" in caught.value.fix
+    refused = [event for event in site.inventory.events() if event.kind == "refused"]
+    assert [(event.subject, event.actor) for event in refused] == [("bob", "bob (inside bob)")]
+    assert "may have 2" in " ".join(guests.why("bob").lines)
+
+
+def test_only_ones_own_reservation_can_be_cancelled(site, guests):
+    """Another's is not there, by its whole id, by its beginning, and by an empty one; one's own may be cut short."""
+    mine = guests.reserve("bob", gpus=1, seconds=3600, at="+4h", model="*").reservations[0].id
+    theirs = reserve(site, ReserveRequest("alice", "alice", 1, 3600)).reservations[0].id
+    for wanted in (theirs, theirs[:4], "zzz", ""):
+        with pytest.raises(LxgpuError) as caught:
+            guests.cancel("bob", wanted)
+        assert caught.value.code == "not_found"
+    assert site.inventory.reservation(theirs).open
+    assert guests.cancel("bob", mine[:-1]).text.startswith(f"{mine} is cancelled")
+    assert not site.inventory.reservation(mine).open
+
+
+def test_why_tells_who_took_it_and_by_which_rule(site, guests):
+    """As `lxgpu why` on the host, in lines."""
+    guests.reserve("bob", gpus=2, seconds=3600, at=None, model="*")
+    turns(site, 12)
+    told = " ".join(guests.why("alice").lines)
+    assert "it runs" in told
+    assert "bob" in told
+    assert "priority" in told
+
+
+def test_a_suspended_container_is_told_nothing(site, guests):
+    """Its socket is about to go; until then it answers that the container is not in use."""
+    ending.suspend(site, "alice", reason="thesis is done")
+    for ask in (
+        lambda: guests.status("alice"),
+        lambda: guests.why("alice"),
+        lambda: guests.release("alice", gpus=None, busy=True),
+        lambda: guests.reserve("alice", gpus=1, seconds=60, at=None, model="*"),
+        lambda: guests.cancel("nobody", "r1"),
+    ):
+        with pytest.raises(LxgpuError) as caught:
+            ask()
+        assert caught.value.code == "not_ready"
+
+
+def test_a_fault_is_said_to_the_daemon(site, guests):
+    """With the container it met."""
+    guests.fault("alice", RuntimeError("no such thing"))
+    assert site.say.lines[-1] == "a question of alice met a fault in lxgpu: RuntimeError: no such thing"
