@@ -39,7 +39,7 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     except LxgpuError as error:
         out.items("instances", instead_of(error, out.screen).instances, INSTANCE_COLUMNS, empty=NOBODY)
         return
-    found = looking.glance(wiring.engine(), records, with_state=usage or out.form == "wide")
+    found = looking.glance(wiring.watcher(), records, with_state=usage or out.form == "wide")
     if found.trouble is not None:
         say_trouble(out.screen, found.trouble)
     host = ssh_host(wiring.settings().network)
@@ -48,6 +48,7 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     out.items("instances", items, INSTANCE_COLUMNS, empty=NOBODY)
     wiring.remember_for_ls()
     _say_lost(out.screen, listing.lost(records, found.sightings or ()), listing.remedy(records))
+    _end(found.trouble)
 
 
 @click.command()
@@ -72,6 +73,7 @@ def gpus(out: Output, *, free: bool, at: When | None) -> None:
     if at is not None:
         title = f"{scene.times.show(scene.moment)}: {title}"
     out.items("gpus", views, columns, title=title, empty="no card is free" if free else "this host has no cards")
+    _end(scene.look.trouble if scene.look else None)
 
 
 @click.command()
@@ -84,6 +86,7 @@ def show(out: Output, name: str) -> None:
     instance = looks.instance(out.screen, name)
     if instance is not None:
         out.sheet("instances", instance.view, INSTANCE_COLUMNS, lambda: sheets.instance_sheet(instance))
+        _end(instance.trouble)
     else:
         show_gpu(out, name)
 
@@ -96,6 +99,7 @@ def show_gpu(out: Output, text: str) -> None:
     view = looks.the_gpu(scene, text)
     columns = gpu_columns(scene.cards.views, scene.cards.notes, scene.times.show, form=out.form)
     out.sheet("gpus", view, columns, lambda: sheets.gpu_sheet(scene, view, looks.events_of(view.uuid)))
+    _end(scene.look.trouble if scene.look else None)
 
 
 @click.command()
@@ -111,6 +115,13 @@ def status(out: Output) -> None:
         found = instead_of(error, out.screen)
         scene, view = looks.published_scene(out.screen, found), found.status
     out.sheet("status", view, sheets.STATUS_COLUMNS, lambda: sheets.status_sheet(view, scene.times))
+    _end(scene.look.trouble if scene.look else None)
+
+
+def _end(trouble: LxgpuError | None) -> None:
+    """The status of an LXD that did not answer, after all has been shown that is known without it."""
+    if trouble is not None:
+        click.get_current_context().exit(int(trouble.status))
 
 
 def say_trouble(screen: Screen, trouble: LxgpuError) -> None:

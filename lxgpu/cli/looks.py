@@ -51,6 +51,7 @@ class Shown:
     records: Records
     events: list[Event]
     times: Times
+    trouble: LxgpuError | None = None
 
 
 def records() -> Records:
@@ -63,7 +64,7 @@ def scene(screen: Screen, *, quiet: bool = False) -> Scene:
     times, policy = lab_times(screen)
     rows = records()
     known = {card.pci: card.uuid for card in rows.cards}
-    look = looking.look(wiring.engine(), wiring.probe(known), rows, host=wiring.host_name(), at=times.now)
+    look = looking.look(wiring.watcher(), wiring.probe(known), rows, host=wiring.host_name(), at=times.now)
     if not quiet:
         _say(screen, look)
     judged = published_verdicts(str(wiring.settings().state_dir))
@@ -81,7 +82,7 @@ def scene_at(screen: Screen, when: When) -> Scene:
         screen.note("that is still to come: shown are the leases as they stand now")
     else:
         past = looking.past_of(lambda: wiring.inventory(read_only=True), at)
-    cards = past_views(past, rows, looking.cards(wiring.engine()), at, mode=_modes(policy))
+    cards = past_views(past, rows, looking.cards(wiring.watcher()), at, mode=_modes(policy))
     return Scene(cards=cards, times=times, moment=at, records=rows, policy=policy)
 
 
@@ -116,14 +117,14 @@ def instance(screen: Screen, name: str) -> Shown | None:
     row = rows.instance(name)
     if row is None:
         return None
-    found = looking.glance_at(wiring.engine(), rows, row.engine_name or name)
+    found = looking.glance_at(wiring.watcher(), rows, row.engine_name or name)
     if found.trouble is not None:
         screen.warn(f"{found.trouble.brief}; what is shown is what the inventory knows")
     idle = published_idle(str(wiring.settings().state_dir))
     views = report.instance_views(rows, found.sightings, wiring.settings(), trashed=True, idle=idle)
     view = next(view for view in views if view.name == name)
     events = wiring.inventory(read_only=True).events(subject=name, limit=_EVENTS)
-    return Shown(view=view, row=row, records=rows, events=events, times=lab_times(screen)[0])
+    return Shown(view=view, row=row, records=rows, events=events, times=lab_times(screen)[0], trouble=found.trouble)
 
 
 def events_of(subject: str) -> list[Event]:
@@ -134,7 +135,7 @@ def events_of(subject: str) -> list[Event]:
 def status(found: Scene) -> StatusView:
     """The host as a whole."""
     assert found.look is not None  # noqa: S101 -- a scene of now has one
-    settings, engine = wiring.settings(), wiring.engine()
+    settings, engine = wiring.settings(), wiring.watcher()
     sightings = found.look.seen.sightings if found.look.seen else None
     return overview.status_view(
         found.look,

@@ -28,7 +28,8 @@ class LxdEngine(LxdRebuild, LxdInstances, LxdFiles, LxdStore):
     """`ports.Engine` on a real server. Making one does nothing; the first call looks for the socket.
 
     `socket` None means: LXD_DIR, INCUS_DIR, the snap's place, /var/lib/lxd, /var/lib/incus. `timeout_s`
-    bounds each call (20 times that where file systems are copied). Calls may come from several threads.
+    bounds each call (20 times that where file systems are copied). Calls may come from several threads. A `hasty`
+    one that got no answer in that time fails at once for as long again, so that a look at a hanging LXD ends.
     """
 
     _host = ""

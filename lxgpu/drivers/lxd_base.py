@@ -25,10 +25,14 @@ _RUNNING = range(100, 200)
 class LxdBase:
     """The session and the verbs that all parts of the driver are written in."""
 
-    def __init__(self, socket: str | None, *, timeout_s: float = 30, project: str = "default") -> None:
+    def __init__(
+        self, socket: str | None, *, timeout_s: float = 30, project: str = "default", hasty: bool = False
+    ) -> None:
         self._session = LxdSession(socket, project=project)
         self._timeout_s = timeout_s
         self._project = project
+        self._hasty = hasty
+        self._silence: tuple[LxgpuError, Deadline] | None = None
         self._inits = Inits()
         self._bodies: dict[str, Answer] = {}
 
@@ -46,14 +50,25 @@ class LxdBase:
 
     def _get(self, path: str, what: str, *, deadline: Deadline | None = None, **params: object) -> Answer:
         """Reads; any refusal is raised."""
-        answer = self._session.get(path, deadline=deadline or self._deadline(), what=what, **params)
+        answer = self._ask(path, what, deadline or self._deadline(), **params)
         if answer.status >= _FIRST_ERROR:
             raise refusal(what, status=answer.status, text=answer.error)
         return answer
 
+    def _ask(self, path: str, what: str, deadline: Deadline, **params: object) -> Answer:
+        """Reads; a server that was silent until a deadline is asked nothing for as long again by a hasty engine."""
+        if self._silence is not None and not self._silence[1].over:
+            raise self._silence[0]
+        try:
+            return self._session.get(path, deadline=deadline, what=what, **params)
+        except LxgpuError as error:
+            if self._hasty and deadline.over:
+                self._silence = error, self._deadline()
+            raise
+
     def _find(self, path: str, what: str, **params: object) -> Answer | None:
         """Reads; None when there is no such thing."""
-        answer = self._session.get(path, deadline=self._deadline(), what=what, **params)
+        answer = self._ask(path, what, self._deadline(), **params)
         if answer.status == NOT_FOUND:
             return None
         if answer.status >= _FIRST_ERROR:

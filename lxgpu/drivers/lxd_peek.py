@@ -10,7 +10,7 @@ import socket
 from types import SimpleNamespace
 
 _REQUEST = b"GET /1.0/instances?recursion=1&all-projects=true HTTP/1.0\r\nHost: lxd\r\nUser-Agent: lxgpu\r\n\r\n"
-_LONGEST_S = 5.0
+_LONGEST_S = 2.0
 _POWERS = ("running", "stopped", "frozen", "error")
 
 

@@ -114,17 +114,18 @@ def test_ls_asks_lxd_once(house: House, tmp_path: Path) -> None:
 def test_without_lxd_the_inventory_answers(house: House, tmp_path: Path) -> None:
     """LXD away: what is known is listed, what is not is null, and it is said."""
     away = elsewhere(house, tmp_path / "config.yaml", tmp_path / "nothing")
-    ran = away.ok("ls", "-o", "json")
+    ran = away.run("ls", "-o", "json")
+    assert ran.status == 8
     assert [(item["name"], item["state"]) for item in ran.items] == [(ANN, "unreachable"), (BEN, "unreachable")]
     assert "what the inventory knows" in ran.err
-    cards = away.ok("gpus", "-o", "json").items
+    cards = away.run("gpus", "-o", "json").items
     assert sorted(str(slot["state"]) for card in cards for slot in card["slots"]) == [
         "None",
         "None",
         "active",
         "active",
     ]
-    status = json.loads(away.ok("status", "-o", "json").out)["items"][0]
+    status = json.loads(away.run("status", "-o", "json").out)["items"][0]
     assert (status["gpus"]["free"], status["problems"][0]["subject"]) == (None, "LXD")
     assert away.refused(8, "ssh", ANN, "--", "id").error == "unavailable"
 

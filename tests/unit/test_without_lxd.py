@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,3 +56,22 @@ def test_a_backup_of_nothing_is_refused_and_makes_nothing(host: Path) -> None:
     done = lxgpu(host, "inventory", "backup", str(host / "copy.db"))
     assert "error[not_found]" in done.stderr
     assert sorted(path.name for path in host.rglob("*.db")) == []
+
+
+@pytest.fixture
+def silent(host: Path) -> Iterator[Path]:
+    """An LXD that takes connections and says nothing, as one that was stopped in its tracks."""
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.bind(str(host / "unix.socket"))
+        wire.listen(100)
+        yield host
+
+
+@pytest.mark.parametrize("words", [("status",), ("gpus",), ("ls",)], ids=" ".join)
+def test_a_look_at_an_lxd_that_hangs_ends_soon(silent: Path, words: tuple[str, ...]) -> None:
+    """It shows what is known without LXD, says that it did not answer, and ends with its status, in ten seconds."""
+    before = time.monotonic()
+    done = lxgpu(silent, *words)
+    assert time.monotonic() - before < 12
+    assert done.returncode == 8, done.stderr
+    assert "does not answer" in done.stderr + done.stdout

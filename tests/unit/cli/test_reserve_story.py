@@ -80,6 +80,7 @@ def lxgpu(tmp_path, monkeypatch, capsys):
         "site": lambda say, **_: replace(site, say=say),
         "inventory": lambda **_: site.inventory,
         "engine": lambda: site.engine,
+        "watcher": lambda: site.engine,
         "probe": lambda _known=None: site.probe,
         "policy": lambda _say: POLICY,
         "settings": lambda: site.settings,

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from plain_instance import wait_for
 
 from lxgpu.drivers.engine import LxdEngine
 from lxgpu.errors import LxgpuError
@@ -298,6 +299,26 @@ def test_a_glimpse_asks_for_the_state_once(server, engine):
     assert server.count("GET", "/1.0/instances/a") == 2 + 1 + 1
     server.say("GET", "/1.0/instances/a", (404, {"error": "not found"}))
     assert engine.glimpse("a") is None
+
+
+def test_a_hasty_engine_asks_a_silent_server_once(server):
+    """A look of many questions at an LXD that hangs takes one deadline; after as long again it is asked anew."""
+    server.say("GET", "/1.0/instances/a", "hang")
+    engine = LxdEngine(str(server.server_address), timeout_s=0.2, hasty=True)
+    for _ in range(5):
+        assert code_of(lambda: engine.instance("a")) == "unavailable"
+    assert server.count("GET", "/1.0/instances/a") == 1
+    server.say("GET", "/1.0/instances/a", (200, {"type": "sync", "metadata": INSTANCE}))
+    assert wait_for(lambda: code_or_none(engine) is None)
+
+
+def code_or_none(engine: LxdEngine) -> str | None:
+    """The code of the error of a look, if it ends in one."""
+    try:
+        engine.instance("a")
+    except LxgpuError as error:
+        return error.code
+    return None
 
 
 def test_a_proxy_in_the_environment_is_ignored(server, engine, monkeypatch):
