@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lxgpu.errors import LxgpuError
+from lxgpu.cli.commands import place_of
+from lxgpu.errors import Exit, LxgpuError
 
 
 def error_text(error: LxgpuError) -> str:
@@ -24,6 +25,14 @@ def error_text(error: LxgpuError) -> str:
 def _labelled(label: str, text: str) -> list[str]:
     first, *more = text.splitlines() or [""]
     return [f"{label} {first}", *(" " * (len(label) + 1) + line for line in more)]
+
+
+def with_fix(error: LxgpuError, words: Sequence[str]) -> LxgpuError:
+    """The error; one of wrong usage that names no remedy points at the help page of the command in `words`."""
+    if error.status is Exit.USAGE and not error.fix and not error.problems:
+        named = next((word for word in words if place_of(word) is not None), "")
+        error.fix = f"lxgpu {named} --help" if named else "lxgpu --help"
+    return error
 
 
 def error_object(error: LxgpuError) -> dict[str, object]:

@@ -98,13 +98,13 @@ def _quiet_end() -> int:
 
 
 def _report(error: BaseException, words: list[str], screen: Screen) -> int:
-    from lxgpu.cli.failure import error_object, error_text, wants_json  # noqa: PLC0415 -- only when things go wrong
+    from lxgpu.cli.failure import error_object, error_text, wants_json, with_fix  # noqa: PLC0415 -- only when things go wrong
 
     if screen.debug or os.environ.get("LXGPU_DEBUG"):
         import traceback  # noqa: PLC0415
 
         screen.alarm("".join(traceback.format_exception(error)).rstrip(), word="")
-    told = _translated(error, screen)
+    told = with_fix(_translated(error, screen), words)
     screen.alarm(error_text(told), word=f"error[{told.code}]")
     if wants_json(words) and not screen.document_written:
         from lxgpu.cli.render import json_text  # noqa: PLC0415

@@ -245,6 +245,26 @@ def test_a_thread_in_the_background_does_not_take_part_in_the_end():
     assert "fix:" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "helps"),
+    [
+        ("attach x --gpus nope", "lxgpu attach --help"),
+        ("-q create a --memory lots", "lxgpu create --help"),
+        ("history --since never", "lxgpu history --help"),
+        ("reserve bob --no-warning --gpus 1 --for 2h", "lxgpu reserve --help"),
+        ("create BAD_NAME", ""),
+        ("ls --frob", "lxgpu ls --help"),
+        ("gpu", "lxgpu gpu --help"),
+    ],
+)
+def test_wrong_usage_always_names_a_next_step(words, helps):
+    """Where the error has none of its own, it is the help page of the very command."""
+    argv = [sys.executable, "-m", "lxgpu", *words.split()]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == Exit.USAGE, done.stderr
+    assert f"\nfix: {helps}" in done.stderr
+
+
 def test_ctrl_c_is_answered_with_a_sentence_and_130():
     """An interrupt says what becomes of the work begun."""
     done = _boundary(f"import os; os.kill(os.getpid(), {int(signal.SIGINT)}); import time; time.sleep(5)")
