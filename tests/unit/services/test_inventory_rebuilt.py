@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fakes.site import make_site, newcomer
 
+from lxgpu.archive import write_private
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Slot
 from lxgpu.model.operation import Identity
@@ -16,7 +17,6 @@ from lxgpu.services import ending, inservice, keys, observe
 from lxgpu.services.identity import KEY_PROMISES
 from lxgpu.services.rebuild import Found, check_own, read_back
 from lxgpu.services.site import Site
-from lxgpu.wiring import write_private
 
 
 def again(site: Site, promises: dict[str, str] | None = None) -> Found:
