@@ -278,12 +278,22 @@ class Output:
             if empty:
                 self.screen.note(empty)
             return
-        headers = [column.header for column in shown] if self.header else []
-        if sys.stdout.isatty():
-            self.screen.data(_folded(headers, cells, colored=self.screen.colored(sys.stdout)))
-            return
-        from lxgpu.cli.table import lines  # noqa: PLC0415
+        from lxgpu.cli.table import foldable, lines, stacked  # noqa: PLC0415
 
+        names = [column.header for column in shown]
+        headers = names if self.header else []
+        if sys.stdout.isatty():
+            from shutil import get_terminal_size  # noqa: PLC0415 -- for terminals only
+
+            colored, wide = self.screen.colored(sys.stdout), get_terminal_size().columns
+            if foldable([headers, *cells] if headers else cells, wide=wide):
+                self.screen.data(_folded(headers, cells, colored=colored))
+                return
+            found = stacked(names, cells, wide=wide, header=self.header)
+            if headers and colored:
+                found[0] = f"\x1b[1m{found[0]}\x1b[0m"
+            self.screen.data("\n".join(found))
+            return
         self.screen.data("\n".join(lines([headers, *cells] if headers else cells)))
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lxgpu.cli.history import in_words
 from lxgpu.cli.plain import cell, pick
 from lxgpu.cli.render import Column, Output, Screen
-from lxgpu.cli.table import lines, width
+from lxgpu.cli.table import lines, stacked, width
 from lxgpu.cli.times import Times
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Slot
@@ -168,6 +168,34 @@ def test_a_table_on_a_terminal_keeps_to_its_width_and_cuts_nothing(on_terminal):
     assert "\033[" not in text
 
 
+def test_many_columns_on_a_narrow_terminal_go_on_below_their_row(on_terminal):
+    """No column is folded into shreds: the first ones are a table, the rest follows by name, and `-` is left out."""
+    columns = ", ".join(f"Column('COLUMN{number}', '{number}')" for number in range(12))
+    item = {str(number): f"value-{number}" for number in range(12)} | {"10": None}
+    program = f"from lxgpu.cli.render import *; Output(Screen()).items('t', [{item}, {item}], ({columns}))"
+    status, text = on_terminal(["-c", program], env={"NO_COLOR": "1"})
+    rows = text.splitlines()
+    assert status == 0
+    assert max(map(len, rows)) <= 80
+    assert rows[0].split() == [f"COLUMN{number}" for number in range(9)]
+    assert rows[1] == rows[3]
+    assert rows[2] == "    COLUMN9 value-9  COLUMN11 value-11"
+
+
+WORDS = st.lists(st.text("ab-ü数", min_size=1, max_size=9), min_size=1, max_size=9).map(" ".join)
+
+
+@given(cells=st.lists(st.lists(WORDS, min_size=5, max_size=5), min_size=1, max_size=4), wide=st.integers(20, 120))
+def test_what_is_stacked_is_all_there(cells, wide):
+    """Every value but `-` stands there whole and in its order, however narrow the terminal is."""
+    found = stacked([f"C{number}" for number in range(5)], cells, wide=wide)
+    assert found[0].startswith("C0")
+    rest = "".join("".join(found[1:]).split())
+    for text in (one.replace(" ", "") for row in cells for one in row if one != "-"):
+        assert text in rest
+        rest = rest[rest.index(text) + len(text) :]
+
+
 def test_one_item_is_a_line_a_field_for_people_and_a_list_of_one_for_programs(capsys):
     """`show` and `ls` have the same JSON."""
     Output(Screen()).item("things", ALICE, COLUMNS[:2])
@@ -298,7 +326,7 @@ def test_progress_survives_many_threads(capsys):
                 report(f"step {number}")
             steps.done(name)
 
-        threads = [threading.Thread(target=work, args=(f"p{number}",)) for number in range(8)]
+        threads = [threading.Thread(target=work, args=(f"p{number}",)) for number in range(9)]
         for thread in threads:
             thread.start()
         for thread in threads:
