@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState
 from lxgpu.model.operation import Identity
+from lxgpu.model.snapshot import Records
 from lxgpu.ports import Server
 from lxgpu.services.promised import plain
 from lxgpu.services.site import Site
@@ -47,25 +48,32 @@ def _settle(site: Site, server: Server) -> Identity:
             why=f"LXD belongs to inventory {theirs.inventory}, epoch {theirs.epoch}",
             fix=REBUILD,
         )
-    if mine is not None and theirs is not None and mine.inventory != theirs.inventory:
+    _check_still_ours(mine, theirs)
+    wanted = mine or Identity(inventory=uuid.uuid4().hex, epoch=1)
+    with site.write() as tx:
+        tx.identify(wanted)  # first here: LXD with an identity and a database without one would be a lost inventory
+    declare(site, wanted, server)
+    return wanted
+
+
+def _check_still_ours(mine: Identity | None, theirs: Identity | None) -> None:
+    """Refuse to write where another inventory, or a newer epoch of this one, is in charge."""
+    if mine is None or theirs is None:
+        return
+    if mine.inventory != theirs.inventory:
         raise LxgpuError(
             "other_inventory",
             "this LXD server belongs to another inventory",
             why=f"LXD says {theirs.inventory}, the database says {mine.inventory}",
             fix=f"point lxgpu at the right state directory (lxgpu config show --origin), or take over: {REBUILD}",
         )
-    if mine is not None and theirs is not None and theirs.epoch > mine.epoch:
+    if theirs.epoch > mine.epoch:
         raise LxgpuError(
             "superseded",
             "a newer inventory has taken over this LXD server",
             why=f"LXD says epoch {theirs.epoch}, this database has {mine.epoch}",
             fix=REBUILD,
         )
-    wanted = mine or Identity(inventory=uuid.uuid4().hex, epoch=1)
-    with site.write() as tx:
-        tx.identify(wanted)  # first here: LXD with an identity and a database without one would be a lost inventory
-    declare(site, wanted, server)
-    return wanted
 
 
 def declare(site: Site, identity: Identity, server: Server) -> None:
@@ -85,8 +93,28 @@ def identity_of(promises: Mapping[str, str]) -> Identity | None:
 
 
 def mirror_promises(site: Site) -> None:
-    """Write what only the inventory knows of cards and people into LXD, so that `inventory rebuild` loses none."""
-    records = site.inventory.read()
+    """Write what only the inventory knows of cards and people into LXD, so that `inventory rebuild` loses none.
+
+    Errors: `superseded`, `other_inventory`: an old writer must not put its rows over those of who took over.
+    """
+    for _ in range(5):
+        server = site.engine.server()
+        records = site.inventory.read()  # after the server: rows that are newer than these came with another ETag
+        _check_still_ours(records.identity, identity_of(server.promises))
+        text = _promises(records)
+        if server.promises.get(KEY_PROMISES, "{}") == text:
+            return
+        try:
+            site.engine.put_promises({KEY_PROMISES: text}, etag=server.etag)
+        except LxgpuError as error:
+            if error.code != "conflict":
+                raise
+            continue
+        return
+    raise LxgpuError("conflict", "LXD's configuration changes too fast to write the promises", fix="repeat the command")
+
+
+def _promises(records: Records) -> str:
     housed = {row.owner for row in records.instances}
     reached = {row.owner for row in records.instances if row.state is not InstanceState.TRASHED}
     promises: dict[str, dict[str, object]] = {
@@ -101,16 +129,4 @@ def mirror_promises(site: Site) -> None:
             if row.name not in reached and (lines := [key.line for key in records.keys if key.person == row.name])
         },
     }
-    text = json.dumps({key: value for key, value in promises.items() if value}, sort_keys=True)
-    for _ in range(5):
-        server = site.engine.server()
-        if server.promises.get(KEY_PROMISES, "{}") == text:
-            return
-        try:
-            site.engine.put_promises({KEY_PROMISES: text}, etag=server.etag)
-        except LxgpuError as error:
-            if error.code != "conflict":
-                raise
-            continue
-        return
-    raise LxgpuError("conflict", "LXD's configuration changes too fast to write the promises", fix="repeat the command")
+    return json.dumps({key: value for key, value in promises.items() if value}, sort_keys=True)
