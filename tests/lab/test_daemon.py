@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -24,11 +25,15 @@ pytestmark = pytest.mark.lab
 class Running:
     """A daemon of the lab, its log in a file."""
 
-    def __init__(self, house: House, log: Path) -> None:
+    def __init__(self, house: House, log: Path, **environment: str) -> None:
         self.house, self.path = house, log
         with log.open("ab") as file:
             self.process = subprocess.Popen(
-                [*PROGRAM, "daemon", "run"], env=house.env, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+                [*PROGRAM, "daemon", "run"],
+                env={**house.env, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
             )
         assert until(lambda: "is at work" in self.log()), self.log()
 
@@ -105,6 +110,26 @@ def test_there_is_one_and_it_says_how_it_goes(house: House, daemon: Running) -> 
     assert house.run("daemon", "status").status == 8
     published = json.loads((house.lab.paths.state / "status.json").read_text())
     assert published["daemon"]["running"] is False
+
+
+def test_systemd_hears_that_it_is_ready_lives_and_ends(house: House, tmp_path: Path) -> None:
+    """READY once it may be relied on, a sign of life with a line for people at each turn, STOPPING at the end."""
+    heard: list[str] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(20)
+        daemon = Running(house, tmp_path / "told.log", NOTIFY_SOCKET=str(tmp_path / "notify"))
+        try:
+            while not any("all is well" in text for text in heard):
+                heard.append(manager.recv(4096).decode())
+            assert daemon.end()[0] == 0
+            while heard[-1] != "STOPPING=1":
+                heard.append(manager.recv(4096).decode())
+        finally:
+            daemon.kill()
+    assert heard[0].startswith("READY=1\n")
+    assert sum("READY=1" in text for text in heard) == 1
+    assert any(text.startswith("WATCHDOG=1\nSTATUS=all is well") for text in heard)
 
 
 def test_what_a_killed_command_left_is_finished_without_another_command(house: House, daemon: Running) -> None:
