@@ -23,6 +23,7 @@ _LOAD, _ATTACH, _DETACH, _FD_BY_ID, _INFO, _QUERY = 5, 8, 9, 13, 15, 16
 _CGROUP_DEVICE_PROGRAM = 15
 _CGROUP_DEVICE = 6
 _ALLOW_MULTI = 2
+_EFFECTIVE = 1
 _IS_CHARACTER_DEVICE = 2
 _MOST_PROGRAMS = 64
 _INFO_BYTES = 232
@@ -54,6 +55,18 @@ def attached(directory: Path) -> list[int]:
     """The ids of our programs on a cgroup: one at most, but for an attach that was cut short."""
     with _opened(directory) as cgroup:
         return [number for number in _attached(cgroup) if _name(number) == NAME]
+
+
+def decides(directory: Path) -> bool:
+    """Whether any program, ours or another's, on the cgroup or above it, has a say in what may be opened there."""
+    with _opened(directory) as cgroup:
+        request = struct.pack("<IIIIQI", cgroup, _CGROUP_DEVICE, _EFFECTIVE, 0, 0, 0)
+        try:
+            _, answer = bpf(_QUERY, request)
+        except OSError:  # the kernel will not say
+            return True
+    (count,) = struct.unpack_from("<I", answer, 24)
+    return bool(count)
 
 
 def _instructions(denied: list[tuple[int, int]]) -> bytes:

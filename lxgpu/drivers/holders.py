@@ -130,8 +130,14 @@ def _look_for_registered(thread: int, name: str, findings: Findings) -> None:
 
 
 def _fdinfo(thread: int, name: str) -> bytes:
-    with open(f"/proc/{thread}/fdinfo/{name}", "rb", buffering=0) as file:  # noqa: PTH123 - thousands of them
-        return file.read()
+    handle = os.open(f"/proc/{thread}/fdinfo/{name}", os.O_RDONLY)
+    try:
+        parts = [os.read(handle, 1 << 16)]
+        while parts[-1]:
+            parts.append(os.read(handle, 1 << 16))
+    finally:
+        os.close(handle)
+    return b"".join(parts)
 
 
 @contextmanager

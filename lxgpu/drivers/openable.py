@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from lxgpu.drivers import device_bpf
 from lxgpu.drivers.cgroups import DEVICES, UNIFIED, Cgroups, no_cgroup
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import DeviceNode
@@ -137,12 +138,17 @@ def _sweep() -> None:
 def _process_lists(cgroups: Cgroups, init: int) -> list[Path]:
     """Where a process joins the instance, as near to its top as one may be.
 
-    Under version 2 a cgroup that hands controllers down takes no process itself: then it is init's own.
+    Under version 1 by the list of threads: a process of one thread that moves itself makes the kernel wait for nobody
+    there. Under version 2 only where a program says what may be opened, or nothing else does: joining waits for every
+    processor. A cgroup of version 2 that hands controllers down takes no process itself: then it is init's own.
     """
-    tops = [top for name in (DEVICES, UNIFIED) if (top := cgroups.top(init, name)) is not None and top.is_dir()]
-    found = []
-    for top in tops:
-        control = top / "cgroup.subtree_control"
-        own = cgroups.place(init, UNIFIED) if control.exists() and control.read_text().strip() else top
-        found.append((own or top) / "cgroup.procs")
+    v1 = cgroups.top(init, DEVICES)
+    found = [v1 / "tasks"] if v1 is not None and v1.is_dir() else []
+    v2 = cgroups.top(init, UNIFIED)
+    if v2 is not None and v2.is_dir():
+        control = v2 / "cgroup.subtree_control"
+        own = cgroups.place(init, UNIFIED) if control.exists() and control.read_text().strip() else v2
+        place = own or v2
+        if not found or device_bpf.decides(place):
+            found.append(place / "cgroup.procs")
     return found

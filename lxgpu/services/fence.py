@@ -6,7 +6,8 @@ memory at base. A witness who cannot answer makes the verdict "unknown", and unk
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -62,10 +63,15 @@ def look(
     anything. `seen` are sightings of some of them from a moment ago. `at_once`: a look just found nobody in them.
     """
     cards, at, names = tuple(gpus), site.clock.now(), tuple(suspects)
-    circles = _circles(site, names, {one.name: one for one in seen}) if names else []
-    readings = site.probe.readings()
+    known = {one.name: one for one in seen}
     looks: list[Mapping[str, Holders]] = []
     gone = ""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        listed = pool.submit(site.engine.instances, with_state=False) if names else None
+        readings = site.probe.readings()
+        apart = [one.init_pid for one in known.values() if one.name in names and one.init_pid is not None]
+        looks.append(site.probe.holders(None, cards, but=apart, readings=readings))
+        circles = _circles(site, names, listed.result(), known) if listed else []
     for circle in circles:
         try:
             looks.append(site.probe.holders(circle, cards, at_once=at_once, readings=readings))
@@ -73,8 +79,6 @@ def look(
             if error.code != "unavailable":
                 raise
             gone = error.brief  # it has just ended; whoever asks again knows
-    everyone = [init for circle in circles for init in circle]
-    looks.append(site.probe.holders(None, cards, but=everyone, readings=readings))
     return Look(at, {gpu.uuid: _verdict(gpu, [one[gpu.uuid] for one in looks], readings, gone) for gpu in cards})
 
 
@@ -127,9 +131,10 @@ def proofs(site: Site, found: Look) -> list[SlotRecord]:
     return [SlotRecord(slot=Slot(uuid), host=site.host, proven_at=found.at, boot_id=boot) for uuid in proven]
 
 
-def _circles(site: Site, names: tuple[str, ...], known: Mapping[str, Sighting]) -> list[list[int]]:
+def _circles(
+    site: Site, names: tuple[str, ...], sightings: Sequence[Sighting], known: Mapping[str, Sighting]
+) -> list[list[int]]:
     """The inits of those of the instances, and of those within their reach, that run; who can meet stands together."""
-    sightings = site.engine.instances(with_state=False)
     circles: list[list[int]] = []
     met: set[str] = set()
     for name in names:

@@ -132,3 +132,19 @@ def attach_nameless(top, node):
     bpf(8, struct.pack("<IIII", cgroup, program, 6, 2))
     os.close(program)
     os.close(cgroup)
+
+
+def test_whether_a_program_decides_is_told(inside, cgroups, card):
+    """On the cgroup itself or above it, ours or another's; without any, only version 1 has a say."""
+    top = cgroups.top(inside.init, "")
+    below = top / "made-inside"
+    below.mkdir()
+    assert not device_bpf.decides(top)
+    device_bpf.attach(top, [(card.major, card.minor)])
+    assert device_bpf.decides(top)
+    assert device_bpf.decides(below)
+    device_bpf.attach(top, [])
+    assert not device_bpf.decides(below)
+    attach_nameless(top, card)
+    assert device_bpf.decides(below)
+    assert openable(cgroups, inside.init, [card]) == set()

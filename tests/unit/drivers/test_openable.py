@@ -18,6 +18,8 @@ from lxgpu.drivers.openable import Trials
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import DeviceNode
 
+ABSENT = DeviceNode("nvidia7", 195, 7)
+
 
 @pytest.fixture
 def trials() -> Iterator[Trials]:
@@ -43,7 +45,7 @@ def test_one_child_makes_all_trials(
     assert trials.openable(cgroups, inside.init, [card, other]) == {other}
     assert waiting(trials) == child
     assert cgroups.part(child) is None
-    assert cgroups.members(inside.init) == {inside.init}
+    assert wait_for(lambda: cgroups.members(inside.init) == {inside.init})
 
 
 def test_a_child_that_has_gone_is_replaced(
@@ -66,6 +68,7 @@ def test_a_frozen_container_gives_no_answer_and_leaves_nobody_behind(
 ) -> None:
     """Its user may freeze it at will: the trial ends by its deadline, and the next one works."""
     monkeypatch.setattr(module, "_CHILD_S", 0.3)
+    set_rule(cgroups, inside.init, denied=[ABSENT], allowed=[card], mode="bpf")
     freeze = inside.place("unified") / "cgroup.freeze"
     freeze.write_text("1")
     with pytest.raises(LxgpuError, match="did not end within"):

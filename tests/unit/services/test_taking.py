@@ -40,10 +40,10 @@ def states(site: Site) -> list[AssignmentState]:
 
 
 def test_a_quiet_release_looks_three_times(site: Site) -> None:
-    """Before TERM in motion, then her container once at rest and all others once; all cards in one look."""
+    """Before TERM in motion, then all others once and her container once at rest; all cards in one look."""
     init = site.engine.init("alice")
     release(site)
-    assert site.probe.looks == [((init,), False), ((init,), True), (None, True)]
+    assert site.probe.looks == [((init,), False), (None, True), ((init,), True)]
     assert states(site) == []
 
 
@@ -76,7 +76,7 @@ def test_those_who_can_meet_stand_still_together(site: Site) -> None:
     site.probe.looks.clear()
     fence.look(site, site.engine.cards, suspects=["alice"])
     pair = tuple(site.engine.init(name) for name in ("alice", "bob"))
-    assert site.probe.looks == [(pair, True), (None, True)]
+    assert site.probe.looks == [(None, True), (pair, True)]
 
 
 def test_a_proof_is_as_old_as_its_look(site: Site) -> None:
