@@ -326,7 +326,7 @@ def test_progress_survives_many_threads(capsys):
                 report(f"step {number}")
             steps.done(name)
 
-        threads = [threading.Thread(target=work, args=(f"p{number}",)) for number in range(9)]
+        threads = [threading.Thread(target=work, args=(f"p{number}",)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
