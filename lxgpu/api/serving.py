@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -86,10 +87,12 @@ class GuestSockets:
         return self._loop
 
     async def _follow(self, wanted: Mapping[str, str]) -> dict[str, str]:
-        for name, door in list(self._doors.items()):
-            if wanted.get(name) != door.folder or not is_there(door.folder, door.mark):
-                await _shut(self._doors.pop(name))
         troubles = {}
+        for name, door in list(self._doors.items()):
+            if door.task is not None and door.task.done() and not door.task.cancelled():
+                troubles[name] = f"nobody listened any more: {door.task.exception()}"
+            if name in troubles or wanted.get(name) != door.folder or not is_there(door.folder, door.mark):
+                await _shut(self._doors.pop(name))
         for name, folder in wanted.items():
             if name not in self._doors:
                 try:
@@ -113,24 +116,23 @@ class GuestSockets:
                 room.release()
                 await asyncio.sleep(_AGAIN_S)
                 continue
-            config = config or self._config(door.name)
-            await self._take_in(door, room, H11Protocol(config, state, {}, loop), caller)
+            try:
+                config = config or self._config(door.name)
+                guarded = self._guarded(door, room, H11Protocol(config, state, {}, loop))
+                await loop.connect_accepted_socket(partial(_given, guarded), caller)
+            except BaseException:
+                caller.close()
+                raise
             await asyncio.sleep(PACE_S)
 
-    async def _take_in(
-        self, door: _Door, room: asyncio.Semaphore, inner: asyncio.Protocol, caller: socket.socket
-    ) -> None:
+    def _guarded(self, door: _Door, room: asyncio.Semaphore, inner: asyncio.Protocol) -> Guarded:
         def ended() -> None:
             door.inside.discard(guarded)
             room.release()
 
         guarded = Guarded(inner, ended, read_s=self._read_s, life_s=self._life_s)
         door.inside.add(guarded)
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: guarded, caller)
-        except BaseException:
-            caller.close()
-            raise
+        return guarded
 
     def _config(self, name: str) -> uvicorn.Config:
         """How HTTP is spoken: plainly, without a word in the log, since callers decide how much of that there is."""
@@ -161,6 +163,10 @@ async def _shut(door: _Door) -> None:
     for guarded in list(door.inside):
         guarded.abort()
     await asyncio.sleep(0)
+
+
+def _given(guarded: Guarded) -> Guarded:
+    return guarded
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

@@ -92,6 +92,28 @@ def test_a_socket_that_was_removed_comes_back(guests):
     assert state(guests, "alice") == 200
 
 
+def test_a_listener_that_broke_down_is_told_of_and_set_up_again(guests):
+    """A fault of ours at a container's first call costs that container a turn, and the others nothing."""
+    broken = {"alice"}
+
+    def make(name):
+        if name in broken:
+            broken.discard(name)
+            raise RuntimeError("not today")
+        return guest_app(name, guests.uses)
+
+    made = GuestSockets(make, lambda name: str(guests.folder / name))
+    try:
+        assert made.follow(["alice", "bob"]) == {}
+        assert state(guests, "alice") == 0
+        assert state(guests, "bob") == 200
+        assert made.follow(["alice", "bob"]) == {"alice": "nobody listened any more: not today"}
+        assert state(guests, "alice") == 200
+        assert made.follow(["alice", "bob"]) == {}
+    finally:
+        made.close()
+
+
 def test_a_path_of_any_length_will_do(guests):
     """A socket's address has 107 bytes; the folder's path may have more."""
     deep = guests.folder / ("d" * 120) / "alice"
