@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.closing import busy
 from lxgpu.policy.desk import Desk, Giving
+from lxgpu.policy.outlook import until_for_lease
 from lxgpu.policy.pending import PASSING, adoptable
 from lxgpu.policy.placement import obstacles
 from lxgpu.policy.preemption import ASAP
@@ -75,9 +77,7 @@ def _begin(desk: Desk, row: Reservation) -> None:
         return
     begun = replace(row, state=ReservationState.ACTIVE, kind=Kind.BOOKING)
     if row.told.get(ASAP):
-        whole = desk.now + timedelta(seconds=row.duration_s)
-        # What was promised to others after it stays theirs: a start that took longer than it may costs its own time.
-        begun = replace(begun, start=desk.now, until=min(whole, row.until) if row.until else whole)
+        begun = replace(begun, start=desk.now, until=_whole_time(desk, row, there))
         for item in there:
             desk.put(replace(item, until=begun.until))
     desk.put(begun)
@@ -85,6 +85,13 @@ def _begin(desk: Desk, row: Reservation) -> None:
     told = {"booking": row.id, "gpus": gpus, "until": words.instant(begun.until)}
     desk.tell("booking_ready", row.instance, about=row.id, facts=told)
     desk.look_again(begun.until)
+
+
+def _whole_time(desk: Desk, row: Reservation, there: Sequence[Assignment]) -> datetime:
+    """When it ends that began as soon as it could: its whole time from now, as far as nobody has booked the cards."""
+    whole = desk.now + timedelta(seconds=row.duration_s)
+    but = frozenset({row.id, *(item.id for item in there)})
+    return until_for_lease(desk.snapshot, row.pool, row.instance, whole, gpus=row.gpus, but=but)
 
 
 def _until(desk: Desk, row: Reservation) -> datetime:
