@@ -17,7 +17,7 @@ timezone: UTC
 contact: the lab has no admin
 admins: [root]
 classes:
-  urgent:   {{priority: 100, preemptible: false, who: ["*"]}}
+  urgent:   {{priority: 100, preemptible: false, who: ["*"], min_runtime: 0s, grace: 2s, term_wait: 2s}}
   normal:   {{priority: 50, who: ["*"], min_runtime: 0s, grace: 2s, term_wait: 2s}}
   scavenge: {{priority: 10, who: ["*"], min_runtime: 0s, grace: 2s, term_wait: 2s}}
 defaults:
