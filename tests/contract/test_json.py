@@ -245,17 +245,17 @@ def test_a_command_that_fails_says_so_in_json(tmp_path, words, code, status):
     ],
 )
 def test_a_machine_without_anything(tmp_path, words, noun):
-    """No LXD, no inventory, no policy: an empty list, and nothing is made."""
+    """No LXD, no inventory, no policy: an empty list, the status that says so, and nothing is made."""
     ran = away(tmp_path, *words, "-o", "json")
-    assert ran.returncode == 0
+    assert ran.returncode == 8
     check(json.loads(ran.stdout), noun, number=0)
     assert not (tmp_path / "state").exists()
 
 
 def test_status_of_a_machine_without_anything(tmp_path):
-    """LXD away is a problem that is told, not an error."""
+    """LXD away is a problem that is told, with all that is known besides."""
     ran = away(tmp_path, "status", "-o", "json")
-    assert ran.returncode == 0
+    assert ran.returncode == 8
     document = json.loads(ran.stdout)
     check(document, "status", number=1)
     assert "LXD" in [problem["subject"] for problem in document["items"][0]["problems"]]
