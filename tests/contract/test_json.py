@@ -245,9 +245,9 @@ def test_a_command_that_fails_says_so_in_json(tmp_path, words, code, status):
     ],
 )
 def test_a_machine_without_anything(tmp_path, words, noun):
-    """No LXD, no inventory, no policy: an empty list, the status that says so, and nothing is made."""
+    """No LXD, no inventory, no policy: an empty list, 8 from what asks LXD, and nothing is made."""
     ran = away(tmp_path, *words, "-o", "json")
-    assert ran.returncode == 8
+    assert ran.returncode == (8 if words[0] in {"ls", "gpus"} else 0)
     check(json.loads(ran.stdout), noun, number=0)
     assert not (tmp_path / "state").exists()
 
