@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,60 @@ def test_a_silent_nvml_takes_nothing_for_idle(house: House) -> None:
     finally:
         for card in house.lab.gpus:
             house.ok("lab", "fault", card.uuid, "clear")
+
+
+def test_a_card_that_cannot_be_proven_goes_to_quarantine_and_another_is_found(house: House) -> None:
+    """(d) The fence fails for one card: nobody gets it, and bob gets another, which is warned for anew."""
+    lend(house, "alice", 2)
+    house.ok("create", "carol", "--gpus", "2", "--class", "urgent")
+    for uuid in held(house, "alice"):
+        start_job(house.lab, JobSpec(instance="alice", gpu=uuid, ignore_term=True))
+    house.ok("reserve", "bob", "--gpus", "1", "--for", "1h")
+    first = next(row.slot.gpu for row in house.records().assignments if row.state.value == "warned")
+    assert until(lambda: tick(house) and events(house, "releasing"), limit_s=30)
+    house.ok("lab", "fault", first, "unknown")
+    try:
+        assert until(lambda: tick(house) and held(house, "bob"), limit_s=120)
+        assert first not in held(house, "bob")
+        quarantined = [row.slot.gpu for row in house.records().assignments if row.state.value == "quarantined"]
+        assert quarantined == [first]
+    finally:
+        house.ok("lab", "fault", first, "clear")
+    house.ok("gpu", "open", first)
+
+
+def test_a_booking_ahead_begins_on_time(house: House) -> None:
+    """Its holders are warned early enough that the cards are there at the minute, and one look later at most."""
+    lend(house, "alice", 4)
+    start_job(house.lab, JobSpec(instance="alice"))
+    with daemon(house):
+        at = datetime.now(UTC) + timedelta(seconds=40)
+        house.ok("reserve", "bob", "--gpus", "2", "--for", "1h", "--at", at.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        assert until(lambda: len(held(house, "bob")) == 2 and events(house, "started"), limit_s=60)
+        begun = datetime.fromisoformat(events(house, "started")[0]["at"])
+        assert timedelta(seconds=-1) <= begun - at <= timedelta(seconds=3), (begun, at)
+
+
+def test_the_plan_is_what_happens(house: House) -> None:
+    """Step by step, `--dry-run` and the history say the same."""
+    lend(house, "alice", 4)
+    plan = house.ok("reserve", "bob", "--gpus", "2", "--for", "5s", "--dry-run", "-o", "json").items[0]
+    assert plan["decision"] == "granted_after_preemption"
+    house.ok("reserve", "bob", "--gpus", "2", "--for", "5s")
+    assert until(lambda: tick(house) and bool(events(house, "returned")), limit_s=60)
+    did = {"warn": "warned", "release": "released", "attach": "attached", "start": "started", "finish": "finished"}
+    did["return"] = "returned"
+    reserved = events(house, "reserved")[0]["at"]
+    happened = [row for row in reversed(house.ok("history", "-o", "json").items) if row["at"] >= reserved]
+    place = 0
+    for step in plan["steps"]:
+        found = [
+            number
+            for number, row in enumerate(happened)
+            if row["kind"] == did[step["do"]]
+            and row["subject"] == step["instance"]
+            and (step["gpu"] is None or step["gpu"] in {row["detail"].get("gpu"), *row["detail"].get("gpus", [])})
+        ]
+        assert found, (step, [(row["kind"], row["subject"]) for row in happened])
+        assert step["do"] in {"warn", "release", "attach"} or found[0] >= place
+        place = max(place, found[0])
