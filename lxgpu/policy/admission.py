@@ -9,7 +9,7 @@ from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.lookup import once
+from lxgpu.policy.tables import once
 
 _MANY = 20_000
 """So many entitlements are remembered for a policy: a decision asks for the same people's again and again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -16,7 +16,8 @@ from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.plan import Reason
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.lookup import by_card, promised_by_pool
-from lxgpu.policy.placement import fits, obstacles
+from lxgpu.policy.placement import fits, unlendable
+from lxgpu.policy.tables import once
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ def capacity(snapshot: Snapshot, pool: str) -> int:
     return sum(gpu.model == pool and gpu.uuid not in unfit for gpu in snapshot.seen.gpus)
 
 
+@once
 def out_of_service(snapshot: Snapshot) -> Mapping[str, Reason]:
     """Cards that nobody can be promised, by UUID: closed, quarantined, sick or foreign. Held ones are in service."""
     records = snapshot.records
@@ -132,8 +134,8 @@ def out_of_service(snapshot: Snapshot) -> Mapping[str, Reason]:
     here = [row for gpu in snapshot.seen.gpus for row in had.get(gpu.uuid, ()) if row.live]
     held = {row.slot.gpu for row in here}
     stuck = {row.slot.gpu: row.instance for row in here if row.state is AssignmentState.QUARANTINED}
-    # Without its assignments a card tells what else stands against it; that it is held makes it no stranger's.
-    found = obstacles(replace(records, assignments=()), snapshot.seen)
+    # That a part of it is held makes a card no stranger's.
+    found = unlendable(records, snapshot.seen)
     left = {uuid: reason for uuid, reason in found.items() if reason.code != "foreign" or uuid not in held}
     return {uuid: Reason("quarantined", f"in quarantine since {name} had it") for uuid, name in stuck.items()} | left
 

@@ -10,13 +10,14 @@ from lxgpu.model.instance import InstanceState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.desk import Desk, Taking
+from lxgpu.policy.lookup import at_work
 
 _LOSING = frozenset({InstanceState.SUSPENDED, InstanceState.DELETING, InstanceState.TRASHED})
 
 
 def close_over(desk: Desk) -> None:
     """Everything whose time has come, in the order of ids."""
-    for row in sorted(desk.reservations.values(), key=lambda item: item.id):
+    for row in sorted(filter(desk.concerns, desk.reservations.values()), key=lambda item: item.id):
         if not row.open:
             continue
         reason = _forfeited(desk, row)
@@ -41,7 +42,7 @@ def end(desk: Desk, row: Reservation, state: ReservationState, outcome: str) -> 
 
 def _forfeited(desk: Desk, row: Reservation) -> str:
     """Why a container has lost what it asked for; empty when it has not."""
-    instance = desk.snapshot.records.instance(row.instance)
+    instance = desk.instance(row.instance)
     if instance is None or instance.state in _LOSING:
         return "its container is gone" if instance is None else f"its container is {instance.state.value}"
     if row.kind is Kind.RETURN and not instance.running:
@@ -55,7 +56,7 @@ def _running(desk: Desk, row: Reservation) -> None:
         end(desk, row, ReservationState.FINISHED, "its time is over")
     elif not held:
         end(desk, row, ReservationState.FINISHED, "given back")
-    elif row.used_at is None and row.id in desk.snapshot.shows:
+    elif row.used_at is None and row.id in desk.given.shows:
         desk.put(replace(row, used_at=desk.now))
     elif row.used_at is None:
         _missed(desk, row)
@@ -68,7 +69,7 @@ def _running(desk: Desk, row: Reservation) -> None:
 
 def _missed(desk: Desk, row: Reservation) -> None:
     """A booking that nobody came to: its cards go back."""
-    limit = timedelta(seconds=desk.snapshot.policy.rules.bookings.no_show_s)
+    limit = timedelta(seconds=desk.given.policy.rules.bookings.no_show_s)
     if row.start is None or row.start + limit > desk.now:
         desk.look_again(None if row.start is None else row.start + limit)
         return
@@ -76,7 +77,7 @@ def _missed(desk: Desk, row: Reservation) -> None:
     if not held or busy(desk, row.instance):
         return
     end(desk, row, ReservationState.MISSED, "nobody came")
-    no_show = desk.snapshot.policy.rules.bookings.no_show_s
+    no_show = desk.given.policy.rules.bookings.no_show_s
     desk.tell("booking_missed", row.instance, about=row.id, facts={**words.booking(row), "no_show": no_show})
     for item in held:
         desk.put(replace(item, state=AssignmentState.RELEASING, outcome="no_show"))
@@ -96,7 +97,7 @@ def _awaited(desk: Desk, row: Reservation) -> None:
     """A start that could not be kept is given up after a while; what has been got until then goes on as a lease."""
     if row.start is None or row.state is ReservationState.WAITING:
         return
-    limit = row.start + timedelta(seconds=desk.snapshot.policy.rules.bookings.give_up_after_s)
+    limit = row.start + timedelta(seconds=desk.given.policy.rules.bookings.give_up_after_s)
     if limit > desk.now:
         desk.look_again(limit)
         return
@@ -108,4 +109,4 @@ def _awaited(desk: Desk, row: Reservation) -> None:
 def busy(desk: Desk, instance: str) -> bool:
     """Whether an operation is under way on an instance, so that no other can begin."""
     begun = {item.instance for item in desk.takings} | {item.instance for item in desk.givings}
-    return instance in begun or any(row.live and row.instance == instance for row in desk.snapshot.records.operations)
+    return instance in begun or instance in at_work(desk.given.records.operations)

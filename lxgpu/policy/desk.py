@@ -6,14 +6,20 @@ Deciding stays pure: nothing outside of the desk changes, and the same Snapshot 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
-from lxgpu.model.reservation import Notice, Reservation
+from lxgpu.model.instance import Instance
+from lxgpu.model.reservation import OPEN, Notice, Reservation
 from lxgpu.model.snapshot import Row, Snapshot
+from lxgpu.policy import lookup
+from lxgpu.policy.tables import Working
+
+_OF_ASSIGNMENTS = (lookup.by_card, lookup.by_instance, lookup.by_reservation, lookup.promised_to)
+_OF_RESERVATIONS = (lookup.bookings_by_owner, lookup.promised_by_pool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +71,19 @@ class Agenda:
 
 
 class Desk:
-    """A working copy of a Snapshot. `snapshot` shows it as it is by now."""
+    """A working copy of a Snapshot: `given` is as it was, `snapshot` as it is by now.
+
+    Asking for `snapshot` after a change costs a copy of the table that changed; the other questions cost their answer.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._first = snapshot
-        self._shown: Snapshot | None = snapshot
-        self.assignments = {row.id: row for row in snapshot.records.assignments}
-        self.reservations = {row.id: row for row in snapshot.records.reservations}
-        self._known = frozenset(self.assignments)
+        self.given = self._shown = snapshot
+        self._stale = False
+        records = snapshot.records
+        self._assignments = Working(records.assignments, lookup.assignments_by_id, _OF_ASSIGNMENTS)
+        self._reservations = Working(
+            records.reservations, lookup.reservations_by_id, _OF_RESERVATIONS, living=lambda row: row.state in OPEN
+        )
         self._changed: dict[tuple[type[Row], str], Row] = {}
         self._dropped: dict[str, Assignment] = {}
         self._notes: list[Note] = []
@@ -83,37 +94,47 @@ class Desk:
     @property
     def now(self) -> datetime:
         """The time of the decision."""
-        return self._first.now
+        return self.given.now
+
+    @property
+    def assignments(self) -> Mapping[str, Assignment]:
+        """All assignments by id, those of other hosts as well."""
+        return self._assignments.rows
+
+    @property
+    def reservations(self) -> Mapping[str, Reservation]:
+        """All reservations by id, those of other hosts and those that were closed here as well."""
+        return self._reservations.rows
 
     @property
     def snapshot(self) -> Snapshot:
         """Everything as it is by now."""
-        if self._shown is None:
+        if self._stale:
             records = replace(
-                self._first.records,
-                assignments=tuple(self.assignments.values()),
-                reservations=tuple(row for row in self.reservations.values() if row.open),
+                self.given.records,
+                assignments=self._assignments.shown(),
+                reservations=self._reservations.shown(),
             )
-            self._shown = replace(self._first, records=records)
+            self._shown, self._stale = replace(self.given, records=records), False
         return self._shown
 
     def put(self, row: Assignment | Reservation | Notice) -> None:
         """A row as it is to be."""
         if isinstance(row, Assignment):
-            self.assignments[row.id] = row
+            self._assignments.put(row)
             self._dropped.pop(row.id, None)
         elif isinstance(row, Reservation):
-            self.reservations[row.id] = row
+            self._reservations.put(row)
         self._changed[type(row), row.id] = row
-        self._shown = None
+        self._stale |= not isinstance(row, Notice)
 
     def drop(self, row: Assignment) -> None:
         """A promise that is taken away."""
-        self.assignments.pop(row.id, None)
+        self._assignments.drop(row.id)
         self._changed.pop((Assignment, row.id), None)
-        if row.id in self._known:
+        if row.id in lookup.assignments_by_id(self.given.records.assignments):
             self._dropped[row.id] = row
-        self._shown = None
+        self._stale = True
 
     def note(self, kind: str, subject: str, *, rule: str = "", detail: Mapping[str, object] | None = None) -> None:
         """A line of history."""
@@ -121,7 +142,7 @@ class Desk:
 
     def tell(self, kind: str, instance: str, *, about: str, facts: Mapping[str, object]) -> None:
         """Something that an instance's owner is to be told."""
-        row = self._first.records.instance(instance)
+        row = self.instance(instance)
         person = row.owner if row else instance
         new = self.new_id("n", kind, instance, about)
         self.put(Notice(new, kind, instance, person, self.now, about=about, facts=facts))
@@ -133,25 +154,42 @@ class Desk:
 
     def new_id(self, *parts: object) -> str:
         """An id that follows from what it is for and from this decision, so that deciding twice gives the same."""
-        text = "\0".join(map(str, (*parts, self._first.records.version, self.now.isoformat())))
+        text = "\0".join(map(str, (*parts, self.given.records.version, self.now.isoformat())))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def instance(self, name: str) -> Instance | None:
+        """The instance of that name."""
+        return lookup.instances_by_name(self.given.records.instances).get(name)
+
+    def concerns(self, row: Reservation) -> bool:
+        """Whether a reservation can be met here: those that are bound to another host are that one's to decide."""
+        return row.host in {"", self.given.seen.host}
+
+    def here(self, row: Assignment) -> bool:
+        """Whether an assignment's card is this host's; one that nobody remembers is where its instance is."""
+        card = lookup.cards_by_uuid(self.given.records.cards).get(row.slot.gpu)
+        owner = card or self.instance(row.instance)
+        return owner is None or owner.host == self.given.seen.host or self.given.seen.gpu(row.slot.gpu) is not None
 
     def live(self, reservation: str) -> list[Assignment]:
         """The assignments that hold slots for a reservation, in the order of their slots."""
-        return self._of(reservation, lambda row: row.live)
+        return self._of(reservation, live=True)
 
     def planned(self, reservation: str) -> list[Assignment]:
         """The slots promised to a reservation and not attached yet."""
-        return self._of(reservation, lambda row: row.state is AssignmentState.PLANNED)
+        return self._of(reservation, live=False)
+
+    def held_by(self, instance: str) -> Collection[Assignment]:
+        """The live assignments of an instance."""
+        return self._assignments.of(lookup.by_instance, instance)
 
     def successor(self, slot: Slot) -> Assignment | None:
         """Whom a slot is promised to."""
-        planned = (row for row in self.assignments.values() if row.state is AssignmentState.PLANNED)
-        return next((row for row in planned if row.slot == slot), None)
+        return next((row for row in self._on(slot) if row.state is AssignmentState.PLANNED), None)
 
     def holder(self, slot: Slot) -> Assignment | None:
         """Who holds a slot."""
-        return next((row for row in self.assignments.values() if row.slot == slot and row.live), None)
+        return next((row for row in self._on(slot) if row.live), None)
 
     def agenda(self) -> Agenda:
         """All that was decided."""
@@ -164,6 +202,9 @@ class Desk:
             next_at=min(self._next, default=None),
         )
 
-    def _of(self, reservation: str, wanted: Callable[[Assignment], bool]) -> list[Assignment]:
-        found = (row for row in self.assignments.values() if row.reservation == reservation and wanted(row))
-        return sorted(found, key=lambda row: row.slot)
+    def _on(self, slot: Slot) -> Iterator[Assignment]:
+        return (row for row in self._assignments.of(lookup.by_card, slot.gpu) if row.slot == slot)
+
+    def _of(self, reservation: str, *, live: bool) -> list[Assignment]:
+        found = [row for row in self._assignments.of(lookup.by_reservation, reservation) if row.live is live]
+        return sorted(found, key=lambda row: row.slot) if len(found) > 1 else found

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lxgpu.model.devices import gpus_in
 from lxgpu.model.snapshot import Observation
+from lxgpu.policy.tables import once
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Holding:
     ours: bool
 
 
+@once
 def holdings(seen: Observation) -> tuple[Holding, ...]:
     """Every card passed to every instance of every project, profiles' devices included."""
     return tuple(

@@ -12,13 +12,21 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.instance import Instance
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
+from lxgpu.policy.lookup import owners_by_instance
+from lxgpu.policy.tables import once
 
 
 def owners(snapshot: Snapshot) -> Mapping[str, str]:
     """Who owns which instance, by name; those that are gone belonged to the person of their own name."""
-    return _Owners({row.name: row.owner for row in snapshot.records.instances})
+    return _owners(snapshot.records.instances)
+
+
+@once
+def _owners(rows: tuple[Instance, ...]) -> Mapping[str, str]:
+    return _Owners(owners_by_instance(rows))
 
 
 class _Owners(dict[str, str]):

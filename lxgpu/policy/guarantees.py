@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
 
 from lxgpu.model.assignment import Assignment, AssignmentState
@@ -10,6 +11,7 @@ from lxgpu.model.gpu import Slot
 from lxgpu.model.quota import Entitlement
 from lxgpu.model.request import Need
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy import lookup
 from lxgpu.policy.admission import entitlement
 
 KEPT = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
@@ -20,27 +22,30 @@ class Guarantees:
     """One snapshot's count of who keeps what, seen by a reservation that looks for cards.
 
     A slot counts for its holder until it is being released or is promised to somebody else; what is promised to the
-    reservation that looks may still stay where it is.
+    reservation that looks may still stay where it is. Each person is counted when they are asked about.
     """
 
     def __init__(self, snapshot: Snapshot, reservation: str = "") -> None:
         self._snapshot = snapshot
         self._reservation = reservation
-        self._entitled: dict[str, Entitlement] = {}
-        self.owners = {row.name: row.owner for row in snapshot.records.instances}
-        planned = (row for row in snapshot.records.assignments if row.state is AssignmentState.PLANNED)
-        self._promised = {row.slot: row for row in planned}
+        records = snapshot.records
+        self.owners = lookup.owners_by_instance(records.instances)
+        self._instances = lookup.instances_by_owner(records.instances)
+        self._by_instance = lookup.by_instance(records.assignments)
+        self._by_card = lookup.by_card(records.assignments)
+        self._promised_to = lookup.promised_to(records.assignments)
+        self._held: dict[str, int] = {}
 
     def promised(self, slot: Slot) -> bool | None:
         """Whether a slot is promised to the reservation that looks; None: to nobody."""
-        row = self._promised.get(slot)
+        row = self._promise(slot)
         if row is None:
             return None
         return bool(self._reservation) and row.reservation == self._reservation
 
     def promises(self, slot: Slot) -> str:
         """The reservation that a slot is promised to, or an empty text."""
-        row = self._promised.get(slot)
+        row = self._promise(slot)
         return "" if row is None else row.reservation or ""
 
     def keeps(self, row: Assignment) -> bool:
@@ -49,12 +54,21 @@ class Guarantees:
 
     def entitled(self, person: str) -> Entitlement:
         """What a person may have now."""
-        if person not in self._entitled:
-            self._entitled[person] = entitlement(self._snapshot, person)
-        return self._entitled[person]
+        return entitlement(self._snapshot, person)
+
+    def names(self, person: str) -> list[str]:
+        """A person's instances, and one of their own name that is gone."""
+        return [row.name for row in self._instances.get(person, ())] + [person] * (person not in self.owners)
+
+    def had(self, person: str) -> Iterator[Assignment]:
+        """The live assignments of a person's instances, on all hosts."""
+        return (row for name in self.names(person) for row in self._by_instance.get(name, ()))
 
     def held(self, person: str) -> int:
         """How many slots a person keeps, on all hosts."""
+        if person not in self._held:
+            mine = (row for row in self.had(person) if row.instance in self.owners)
+            self._held[person] = sum(map(self.keeps, mine))
         return self._held[person]
 
     def beyond(self, person: str) -> int:
@@ -92,33 +106,33 @@ class Guarantees:
         """
         person, gpus = need.owner, max(0, need.gpus)
         entitled = self.entitled(person)
-        had = self.held(person) + self._to_come[person]
+        had = self.held(person) + self._to_come(person)
         if entitled.guaranteed and had + gpus <= entitled.guaranteed:
             return f"{person} has {had}, asks for {gpus} more and is guaranteed {entitled.guaranteed}"
         for name in entitled.groups:
             guaranteed = self._snapshot.policy.group_total(name, self._snapshot.now).guaranteed
-            together = self._group_held[name] + sum(
-                count for owner, count in self._to_come.items() if name in self.entitled(owner).groups
-            )
+            people = {self.owners[instance] for instance in self._promised_to if instance in self.owners}
+            to_come = sum(self._to_come(one) for one in people if name in self.entitled(one).groups)
+            together = self._group_held[name] + to_come
             if guaranteed and together + gpus <= guaranteed:
                 return f"group {name} has {together}, {gpus} more are asked for, it is guaranteed {guaranteed}"
         return ""
 
-    @cached_property
-    def _held(self) -> Counter[str]:
-        rows = self._snapshot.records.assignments
-        return Counter(self.owners[row.instance] for row in rows if row.instance in self.owners and self.keeps(row))
+    def _promise(self, slot: Slot) -> Assignment | None:
+        rows = self._by_card.get(slot.gpu, ())
+        return next((row for row in rows if row.slot == slot and row.state is AssignmentState.PLANNED), None)
 
-    @cached_property
-    def _to_come(self) -> Counter[str]:
-        rows = self._promised.values()
-        return Counter(self.owners[row.instance] for row in rows if row.instance in self.owners)
+    def _to_come(self, person: str) -> int:
+        """How many slots are promised to a person, for whatever."""
+        return sum(len(self._promised_to.get(row.name, ())) for row in self._instances.get(person, ()))
 
     @cached_property
     def _group_held(self) -> Counter[str]:
         count: Counter[str] = Counter()
-        for person, held in self._held.items():
-            for name in self.entitled(person).groups:
+        for person in {self.owners[name] for name in self._by_instance if name in self.owners}:
+            groups = self.entitled(person).groups
+            held = self.held(person) if groups else 0
+            for name in groups:
                 count[name] += held
         return count
 

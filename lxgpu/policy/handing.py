@@ -22,9 +22,10 @@ _THERE = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 def hand_over(desk: Desk) -> None:
     """Every reservation whose cards are all free or there."""
     _lose_stuck(desk)
-    for row in sorted(desk.reservations.values(), key=lambda item: (item.created_at, item.id)):
-        if row.state is not ReservationState.PREPARING:
-            continue
+    ready = [
+        row for row in desk.reservations.values() if row.state is ReservationState.PREPARING and desk.concerns(row)
+    ]
+    for row in sorted(ready, key=lambda item: (item.created_at, item.id)):
         if row.start is not None and row.start > desk.now:
             desk.look_again(row.start)
             continue
@@ -34,10 +35,9 @@ def hand_over(desk: Desk) -> None:
 
 def _lose_stuck(desk: Desk) -> None:
     """A promise of a card that is out of service now is void: another card is looked for."""
-    blocked = obstacles(desk.snapshot.records, desk.snapshot.seen)
-    for promise in list(desk.assignments.values()):
-        if promise.state is not AssignmentState.PLANNED:
-            continue
+    promises = [row for row in desk.assignments.values() if row.state is AssignmentState.PLANNED and desk.here(row)]
+    blocked = obstacles(desk.snapshot.records, desk.given.seen) if promises else {}
+    for promise in promises:
         code = blocked[promise.slot.gpu].code if promise.slot.gpu in blocked else ""
         holder = desk.holder(promise.slot)
         stuck = holder is not None and holder.state is AssignmentState.QUARANTINED

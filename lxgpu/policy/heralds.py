@@ -5,7 +5,7 @@ Nothing is decided here. What was told is remembered in `Reservation.told`, or k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -25,21 +25,23 @@ LEASE_S = 86400
 
 def herald(desk: Desk) -> None:
     """Everything that it is time to say."""
-    for row in sorted(desk.reservations.values(), key=lambda item: item.id):
+    rows = sorted(filter(desk.concerns, desk.reservations.values()), key=lambda item: item.id)
+    for row in rows:
         if row.kind is Kind.BOOKING and row.state is ReservationState.SCHEDULED and row.start:
             _before(desk, row, row.start)
         elif row.state is ReservationState.ACTIVE and row.until:
             _at_the_end(desk, row, row.until)
-    for held in sorted(desk.assignments.values(), key=lambda item: item.id):
-        if held.state is AssignmentState.ACTIVE:
-            _lease(desk, held)
-            _idle(desk, held)
+    waiting = [row for row in desk.reservations.values() if row.pending and desk.concerns(row)]
+    active = (held for held in desk.assignments.values() if held.state is AssignmentState.ACTIVE and desk.here(held))
+    for held in sorted(active, key=lambda item: item.id):
+        _lease(desk, held)
+        _idle(desk, held, waiting)
 
 
 def _before(desk: Desk, row: Reservation, start: datetime) -> None:
     """Its owner hears when the cards are got ready; those who may have to yield hear earlier."""
-    rules = desk.snapshot.policy.rules.bookings
-    lead = timedelta(seconds=ahead_s(desk.snapshot))
+    rules = desk.given.policy.rules.bookings
+    lead = timedelta(seconds=ahead_s(desk.given.policy))
     told = dict(row.told)
     for distance in rules.notice_s:
         at = start - timedelta(seconds=distance)
@@ -83,7 +85,8 @@ def _at_the_end(desk: Desk, row: Reservation, until: datetime) -> None:
 def _next_by(desk: Desk, row: Reservation) -> str:
     """Who waits for cards of that model; empty: nobody."""
     waiting = (item for item in desk.reservations.values() if item.pending and item.pool in {"", row.pool})
-    return next((item.owner for item in sorted(waiting, key=lambda item: item.created_at)), "")
+    first = min(filter(desk.concerns, waiting), key=lambda item: item.created_at, default=None)
+    return first.owner if first else ""
 
 
 def _lease(desk: Desk, held: Assignment) -> None:
@@ -98,17 +101,17 @@ def _lease(desk: Desk, held: Assignment) -> None:
     desk.tell("lease_ends", held.instance, about=held.id, facts=facts)
 
 
-def _idle(desk: Desk, held: Assignment) -> None:
+def _idle(desk: Desk, held: Assignment, waiting: Sequence[Reservation]) -> None:
     """While somebody waits, the holder of a card that is idle for some time hears that it may go."""
-    by = next((row.owner for row in desk.reservations.values() if row.pending and row.instance != held.instance), "")
-    verdict = desk.snapshot.verdicts.get(held.slot)
-    if not by or verdict is None or verdict.since is None:
+    verdict = desk.given.verdicts.get(held.slot)
+    if verdict is None or verdict.since is None:
         return
-    rules = desk.snapshot.policy.rules.idle
+    by = next((row.owner for row in waiting if row.instance != held.instance), "")
+    rules = desk.given.policy.rules.idle
     end = takeable_at(verdict, rules)
-    if end is None:
+    if end is None or not by:
         return
-    sent = [at for kind, at in desk.snapshot.heard.get(held.id, ()) if kind == "idle_warning" and at >= verdict.since]
+    sent = [at for kind, at in desk.given.heard.get(held.id, ()) if kind == "idle_warning" and at >= verdict.since]
     told = [warn for warn in rules.warn_s if any((end - at).total_seconds() <= warn for at in sent)]
     if not warnings_due(verdict, rules=rules, now=desk.now, told=told):
         return
@@ -122,4 +125,4 @@ def _idle(desk: Desk, held: Assignment) -> None:
 
 
 def _heard(desk: Desk, held: Assignment, kind: str, *, since: datetime) -> bool:
-    return any(item == kind and at >= since for item, at in desk.snapshot.heard.get(held.id, ()))
+    return any(item == kind and at >= since for item, at in desk.given.heard.get(held.id, ()))

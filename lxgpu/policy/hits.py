@@ -7,6 +7,7 @@ from datetime import timedelta
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.guarantees import Guarantees
+from lxgpu.policy.lookup import past_by_instance
 
 PREEMPTED = "preempted"
 """How an assignment ends that was taken by fairness or priority."""
@@ -20,16 +21,16 @@ def hits(snapshot: Snapshot, person: str, *, window_s: int, ledger: Guarantees) 
     Cards that went at one instant are one hit. One that is on its way for another reservation counts too, once.
     """
     since = snapshot.now - timedelta(seconds=window_s)
+    past = past_by_instance(snapshot.past)
     times = {
         row.closed_at
-        for row in snapshot.past
+        for name in ledger.names(person)
+        for row in past.get(name, ())
         if row.outcome == PREEMPTED and row.closed_at is not None and row.closed_at > since
-        if ledger.owners.get(row.instance, row.instance) == person
     }
     on_their_way = {
         ledger.promises(row.slot)
-        for row in snapshot.records.assignments
-        if ledger.owners.get(row.instance, row.instance) == person
+        for row in ledger.had(person)
         if (row.state is AssignmentState.RELEASING and row.outcome == PREEMPTED)
         or (row.state is AssignmentState.WARNED and row.outcome in FAIRNESS and ledger.promised(row.slot) is False)
     }

@@ -1,43 +1,18 @@
-"""Rows by what they are asked for, each table sorted once for as long as it stays as it is. Pure.
-
-One decision on five hundred hosts must not look at all their rows. Tables are tuples of frozen rows and never change,
-so that what was found in one holds for as long as that very tuple is used; a change makes another one.
-"""
+"""What decisions look up in the tables of a Snapshot, each sorted once and not for every question. Pure."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping
 
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
+from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance
+from lxgpu.model.operation import Operation
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
-
-Row = TypeVar("Row")
-Table = TypeVar("Table")
-Found = TypeVar("Found")
-Key = TypeVar("Key", bound=Hashable)
+from lxgpu.policy.tables import Groups, once
 
 PROMISED = frozenset({ReservationState.SCHEDULED, ReservationState.PREPARING, ReservationState.ACTIVE})
 """States in which the time of a booking is its own."""
-_KEPT = 8
-"""So many tables of a kind are remembered: those of one decision, and of the one before."""
-
-
-def once(find: Callable[[Table], Found]) -> Callable[[Table], Found]:
-    """A function of a table that is worked out once for each table; by identity, since comparing costs as much."""
-    known: OrderedDict[int, tuple[Table, Found]] = OrderedDict()
-
-    def found(rows: Table) -> Found:
-        kept = known.get(id(rows))
-        if kept is None or kept[0] is not rows:
-            kept = known[id(rows)] = (rows, find(rows))  # the table is kept with it, so that its id stays its own
-            while len(known) > _KEPT:
-                known.popitem(last=False)
-        return kept[1]
-
-    return found
 
 
 @once
@@ -47,43 +22,74 @@ def reservations_by_id(rows: tuple[Reservation, ...]) -> Mapping[str, Reservatio
 
 
 @once
-def bookings_by_owner(rows: tuple[Reservation, ...]) -> Mapping[str, Sequence[Reservation]]:
-    """Open bookings that have their times, by person."""
-    return _by(
-        (row for row in rows if row.kind is Kind.BOOKING and row.open and row.start and row.until),
-        lambda row: row.owner,
-    )
+def assignments_by_id(rows: tuple[Assignment, ...]) -> Mapping[str, Assignment]:
+    """Assignments by their id."""
+    return {row.id: row for row in rows}
 
 
 @once
-def promised_by_pool(rows: tuple[Reservation, ...]) -> Mapping[tuple[str, str], Sequence[Reservation]]:
-    """Bookings whose time is their own, soft ones among them, by host and model."""
-    return _by(
-        (row for row in rows if row.kind is Kind.BOOKING and row.state in PROMISED and row.start),
-        lambda row: (row.host, row.pool),
-    )
+def instances_by_name(rows: tuple[Instance, ...]) -> Mapping[str, Instance]:
+    """Instances by their name."""
+    return {row.name: row for row in rows}
 
 
 @once
-def by_card(rows: tuple[Assignment, ...]) -> Mapping[str, Sequence[Assignment]]:
-    """Assignments that hold or are promised a slot of a card, by its UUID."""
-    return _by((row for row in rows if row.live or row.state is AssignmentState.PLANNED), lambda row: row.slot.gpu)
+def owners_by_instance(rows: tuple[Instance, ...]) -> Mapping[str, str]:
+    """Who owns which instance, by its name."""
+    return {row.name: row.owner for row in rows}
 
 
 @once
-def by_instance(rows: tuple[Assignment, ...]) -> Mapping[str, Sequence[Assignment]]:
-    """Live assignments by who holds them."""
-    return _by((row for row in rows if row.live), lambda row: row.instance)
+def cards_by_uuid(rows: tuple[Card, ...]) -> Mapping[str, Card]:
+    """What is remembered of cards, by their UUID."""
+    return {row.uuid: row for row in rows}
 
 
 @once
-def instances_by_owner(rows: tuple[Instance, ...]) -> Mapping[str, Sequence[Instance]]:
-    """Instances by person."""
-    return _by(rows, lambda row: row.owner)
+def slot_records(rows: tuple[SlotRecord, ...]) -> Mapping[Slot, SlotRecord]:
+    """What is known of slots between holders, by slot."""
+    return {row.slot: row for row in rows}
 
 
-def _by(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
-    found: defaultdict[Key, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[key(row)].append(row)
-    return dict(found)
+@once
+def at_work(rows: tuple[Operation, ...]) -> frozenset[str]:
+    """The instances on which an operation is under way."""
+    return frozenset(row.instance for row in rows if row.live)
+
+
+@once
+def stuck_cards(rows: tuple[SlotRecord, ...]) -> Mapping[str, str]:
+    """Why cards are in quarantine, by their UUID."""
+    return {row.slot.gpu: row.quarantine for row in rows if row.quarantine}
+
+
+@once
+def closed_cards(rows: tuple[Card, ...]) -> Mapping[str, Card]:
+    """Cards that an admin took out of service, by their UUID."""
+    return {row.uuid: row for row in rows if row.closed}
+
+
+bookings_by_owner = Groups[Reservation, str](
+    lambda row: row.owner if row.kind is Kind.BOOKING and row.open and row.start and row.until else None
+)
+"""Open bookings that have their times, by person."""
+promised_by_pool = Groups[Reservation, tuple[str, str]](
+    lambda row: (row.host, row.pool) if row.kind is Kind.BOOKING and row.state in PROMISED and row.start else None
+)
+"""Bookings whose time is their own, soft ones among them, by host and model."""
+by_card = Groups[Assignment, str](
+    lambda row: row.slot.gpu if row.live or row.state is AssignmentState.PLANNED else None
+)
+"""Assignments that hold or are promised a slot of a card, by its UUID."""
+by_instance = Groups[Assignment, str](lambda row: row.instance if row.live else None)
+"""Live assignments by who holds them."""
+by_reservation = Groups[Assignment, str](
+    lambda row: row.reservation if row.live or row.state is AssignmentState.PLANNED else None
+)
+"""Assignments that hold or are promised a slot for a reservation, by its id."""
+promised_to = Groups[Assignment, str](lambda row: row.instance if row.state is AssignmentState.PLANNED else None)
+"""Assignments that are promised, by who gets them."""
+past_by_instance = Groups[Assignment, str](lambda row: row.instance)
+"""Assignments that are over, by who had them."""
+instances_by_owner = Groups[Instance, str](lambda row: row.owner)
+"""Instances by person."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +14,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.model.usage import NOT_JUDGED
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.joined import joined
+from lxgpu.policy.lookup import by_card, by_instance, closed_cards, reservations_by_id, stuck_cards
 from lxgpu.policy.placement import fits
 
 _HAD = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
@@ -62,19 +62,16 @@ def parts(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Part, ...
     what a running booking holds, but for an admin's `no_warning`. The instance's own slots are no supply for it.
     """
     wanted = _wanted(snapshot, need)
-    bookings = {row.id: row for row in snapshot.records.reservations if row.kind is Kind.BOOKING and row.state in _RUNS}
-    held: dict[str, list[Assignment]] = defaultdict(list)
-    for row in snapshot.records.assignments:
-        if row.live and row.instance != need.instance and row.instance in ledger.owners:
-            held[row.instance].append(row)
+    had, held = by_card(snapshot.records.assignments), by_instance(snapshot.records.assignments)
+    names = {row.instance for uuid in wanted for row in had.get(uuid, ()) if row.live} - {need.instance}
     found = []
-    for rows in held.values():
-        for group in joined(snapshot.seen, rows, idle=lambda row: _idle(snapshot, row)):
+    for name in names & ledger.owners.keys():
+        for group in joined(snapshot.seen, held[name], idle=lambda row: _idle(snapshot, row)):
             taken = tuple(row for row in group if row.slot.gpu in wanted)
             free_to_go = all(row.state in _HAD and ledger.keeps(row) for row in group)
             if taken and free_to_go:
                 owner = ledger.owners[group[0].instance]
-                found.append(_part(snapshot, need, owner, group=group, taken=taken, bookings=bookings))
+                found.append(_part(snapshot, need, owner, group=group, taken=taken))
     return tuple(sorted((part for part in found if need.no_warning or not part.booked), key=lambda part: part.id))
 
 
@@ -85,10 +82,9 @@ def _part(
     *,
     group: tuple[Assignment, ...],
     taken: tuple[Assignment, ...],
-    bookings: Mapping[str, Reservation],
 ) -> Part:
     at = max(need.at, snapshot.now)
-    running = [bookings.get(row.reservation or "") for row in group]
+    running = [_booking(snapshot, row) for row in group]
     ends = [row.until or (booking.until if booking else None) for row, booking in zip(group, running, strict=True)]
     over = [end for end in ends if end is not None and end <= at]
     return Part(
@@ -104,10 +100,16 @@ def _part(
     )
 
 
+def _booking(snapshot: Snapshot, row: Assignment) -> Reservation | None:
+    """The running booking that an assignment is part of."""
+    found = reservations_by_id(snapshot.records.reservations).get(row.reservation or "")
+    return found if found is not None and found.kind is Kind.BOOKING and found.state in _RUNS else None
+
+
 def _wanted(snapshot: Snapshot, need: Need) -> frozenset[str]:
     """The host's cards that fit the need and could be lent again: not closed, not stuck, and NVML can read them."""
     records, readings = snapshot.records, snapshot.seen.readings
-    out = {row.uuid for row in records.cards if row.closed} | {row.slot.gpu for row in records.slots if row.quarantine}
+    out = closed_cards(records.cards).keys() | stuck_cards(records.slots).keys()
     good = {gpu.uuid for gpu in snapshot.seen.gpus} if readings is None else set(_read(snapshot, readings))
     return frozenset(gpu.uuid for gpu in snapshot.seen.gpus if fits(gpu.model, need.pool) and gpu.uuid in good - out)
 

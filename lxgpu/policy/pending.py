@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation
-from lxgpu.model.snapshot import Snapshot
+from lxgpu.model.snapshot import Observation
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.placement import fits
 from lxgpu.policy.preemption import lead_s
@@ -21,8 +22,9 @@ def need_of(desk: Desk, row: Reservation) -> Need:
     """The cards that a reservation still lacks; `gpus` is 0 or less when it has or is promised all of them."""
     mine = adoptable(desk, row)
     have = [item for item in desk.live(row.id) if item.state in PASSING]
-    pool = row.pool or (model_of(desk.snapshot, mine[0]) if mine else "") or row.model
-    at = max(row.start, soonest(desk.snapshot)) if row.start else soonest(desk.snapshot)
+    pool = row.pool or (model_of(desk.given.seen, mine[0]) if mine else "") or row.model
+    soon = soonest(desk.now, desk.given.policy)
+    at = max(row.start, soon) if row.start else soon
     return Need(
         instance=row.instance,
         owner=row.owner,
@@ -44,26 +46,25 @@ def adoptable(desk: Desk, row: Reservation) -> list[Assignment]:
         return []
     mine = [
         item
-        for item in desk.assignments.values()
-        if item.instance == row.instance
-        and item.state is AssignmentState.ACTIVE
+        for item in desk.held_by(row.instance)
+        if item.state is AssignmentState.ACTIVE
         and not _booked(desk, item)
-        and fits(model_of(desk.snapshot, item), row.pool or row.model)
+        and fits(model_of(desk.given.seen, item), row.pool or row.model)
     ]
     mine.sort(key=lambda item: (item.since or item.created_at, item.slot))
     have = len(desk.live(row.id)) + len(desk.planned(row.id))
     return mine[: max(0, row.gpus - have)]
 
 
-def model_of(snapshot: Snapshot, row: Assignment) -> str:
+def model_of(seen: Observation, row: Assignment) -> str:
     """The model of an assignment's card, empty when the host does not show it."""
-    gpu = snapshot.seen.gpu(row.slot.gpu)
+    gpu = seen.gpu(row.slot.gpu)
     return gpu.model if gpu else ""
 
 
-def ahead_s(snapshot: Snapshot) -> float:
+def ahead_s(policy: Policy) -> float:
     """How long before its start a booking looks for its cards: late, but with time to warn and to prove."""
-    return max(float(snapshot.policy.rules.bookings.bind_before_s), longest_lead_s(snapshot))
+    return max(float(policy.rules.bookings.bind_before_s), longest_lead_s(policy))
 
 
 def _booked(desk: Desk, item: Assignment) -> bool:
@@ -74,7 +75,7 @@ def _booked(desk: Desk, item: Assignment) -> bool:
 def _until(desk: Desk, row: Reservation, at: datetime) -> datetime:
     """Until when the cards must be there: a claim is worth a change of hands only for a while at least."""
     if row.kind is Kind.RETURN:
-        chosen = desk.snapshot.policy.classes.get(row.class_name)
-        least = (chosen.min_runtime_s if chosen else 0) + lead_s(desk.snapshot.policy, row.class_name)
+        chosen = desk.given.policy.classes.get(row.class_name)
+        least = (chosen.min_runtime_s if chosen else 0) + lead_s(desk.given.policy, row.class_name)
         return at + timedelta(seconds=least)
     return row.until or at + timedelta(seconds=row.duration_s)

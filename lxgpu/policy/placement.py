@@ -6,42 +6,50 @@ from collections import defaultdict
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.plan import Reason
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.exclusivity import holdings
+from lxgpu.policy.lookup import by_card, closed_cards, slot_records, stuck_cards
 
 
 def obstacles(records: Records, seen: Observation) -> dict[str, Reason]:
-    """Why a card cannot be lent now, by UUID; a card without an entry is free.
+    """Why a card of the host cannot be lent now, by UUID; one without an entry is free.
 
     Codes: `held`, `promised`, `closed`, `quarantined`, `sick`, `foreign`.
     """
-    found = {**_foreign(records, seen), **_out_of_service(records, seen)}
-    for row in records.assignments:
+    found = unlendable(records, seen)
+    had = by_card(records.assignments)
+    for row in (row for gpu in seen.gpus for row in had.get(gpu.uuid, ())):
         if row.live:
             found[row.slot.gpu] = Reason("held", f"held by {row.instance}")
-        elif row.state is AssignmentState.PLANNED:
+        else:
             found.setdefault(row.slot.gpu, Reason("promised", f"promised to {row.instance}"))
     return found
 
 
+def unlendable(records: Records, seen: Observation) -> dict[str, Reason]:
+    """As `obstacles`, without what is held or promised: what stands against a card itself."""
+    return {**_foreign(records, seen), **_out_of_service(records, seen)}
+
+
 def _foreign(records: Records, seen: Observation) -> dict[str, Reason]:
+    had = by_card(records.assignments)
     return {
         holding.uuid: Reason("foreign", f"attached to {holding.instance} (project {holding.project}) without lxgpu")
         for holding in holdings(seen)
-        if records.holder(Slot(holding.uuid)) is None
+        if not any(row.live and row.slot == Slot(holding.uuid) for row in had.get(holding.uuid, ()))
     }
 
 
 def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
     """What NVML, a fence or an admin says against a card; the admin's word comes last and counts."""
     sick = ((uuid, Reason("sick", fault)) for uuid, fault in _sick(seen))
-    stuck = ((row.slot.gpu, Reason("quarantined", row.quarantine)) for row in records.slots if row.quarantine)
+    stuck = ((uuid, Reason("quarantined", why)) for uuid, why in stuck_cards(records.slots).items())
     closed = (
-        (row.uuid, Reason("closed", f"closed by {row.closed_by}: {row.closed}")) for row in records.cards if row.closed
+        (row.uuid, Reason("closed", f"closed by {row.closed_by}: {row.closed}"))
+        for row in closed_cards(records.cards).values()
     )
     return {**dict(sick), **dict(stuck), **dict(closed)}
 
@@ -109,8 +117,9 @@ def fits(model: str, pattern: str) -> bool:
 
 def nearest(snapshot: Snapshot, free: list[Gpu], count: int) -> list[Gpu]:
     """Of free cards so many that lie near each other, those that are proven free first."""
+
     def rank(gpu: Gpu) -> tuple[bool, str]:
-        known = snapshot.records.slot(Slot(gpu.uuid))
+        known = slot_records(snapshot.records.slots).get(Slot(gpu.uuid))
         return (known is None or not known.proven(snapshot.seen.boot_id), gpu.pci)
 
     by_node: dict[int, list[Gpu]] = defaultdict(list)

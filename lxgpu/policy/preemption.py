@@ -20,6 +20,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.model.usage import NOT_JUDGED
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.hits import FAIRNESS, hits
+from lxgpu.policy.lookup import reservations_by_id
 from lxgpu.policy.parts import Part, parts
 from lxgpu.policy.titles import beyond, over_limit
 from lxgpu.policy.victims import Standing, Unit
@@ -214,7 +215,7 @@ class _Judge:
 
 def _made_at(snapshot: Snapshot, need: Need) -> datetime | None:
     """When the booking was made that needs the cards; a request whose turn has come was not booked."""
-    booking = snapshot.records.reservation(need.reservation)
+    booking = reservations_by_id(snapshot.records.reservations).get(need.reservation)
     if booking is None or booking.kind is not Kind.BOOKING or booking.told.get(ASAP):
         return None
     return booking.created_at

@@ -11,9 +11,10 @@ from lxgpu.model.request import Need, ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
-from lxgpu.policy.booking import admit_booking, admit_series, is_soft, occurrences, room, room_for_all
+from lxgpu.policy.booking import admit_booking, admit_series, is_soft, occurrences, room_for_all
 from lxgpu.policy.calendar import Skyline, pools, promises
 from lxgpu.policy.desk import Desk
+from lxgpu.policy.lookup import by_instance, promised_by_pool
 from lxgpu.policy.pending import ahead_s
 from lxgpu.policy.placement import obstacles
 from lxgpu.policy.preemption import lead_s, units
@@ -117,7 +118,7 @@ def _booked(snapshot: Snapshot, request: ReserveRequest, at: datetime, identifie
             why = [item for start, until in times for item in _no_place(snapshot, request, pool, start, until)]
         if not why:
             rows = _series(snapshot, request, pool, times, identifier)
-            return Decided(_scheduled(snapshot, rows), rows)
+            return Decided(scheduled(snapshot, rows), rows)
         refusals += why
     return Decided(Plan(Verdict.REFUSED, tuple(refusals)))
 
@@ -129,10 +130,11 @@ def _no_place(
     need = Need(request.instance, request.owner, request.gpus, _class(snapshot, request), start, until, pool)
     blocked = obstacles(snapshot.records, snapshot.seen)
     cards = {gpu.uuid for gpu in snapshot.seen.gpus if gpu.model == pool}
-    own = {row.slot.gpu for row in snapshot.records.held_by(request.instance)} & cards
+    own = {row.slot.gpu for row in by_instance(snapshot.records.assignments).get(request.instance, ())} & cards
     can = {slot.gpu for unit in units(snapshot, replace(need, kind=Kind.BOOKING)) for slot in unit.slots} & cards
     there = {uuid for uuid in cards if uuid not in blocked or blocked[uuid].code == "promised"} | own | can
-    running = frozenset(row.id for row in snapshot.records.reservations if row.state is ReservationState.ACTIVE)
+    bookings = promised_by_pool(snapshot.records.reservations).get((snapshot.seen.host, pool), ())
+    running = frozenset(row.id for row in bookings if row.state is ReservationState.ACTIVE)
     spans = promises(snapshot, snapshot.seen.host, pool, but=running)
     free = Skyline(len(there), spans).free(start, until)
     if free >= request.gpus:
@@ -166,10 +168,10 @@ def _series(
     )
 
 
-def _scheduled(snapshot: Snapshot, rows: Sequence[Reservation]) -> Plan:
+def scheduled(snapshot: Snapshot, rows: Sequence[Reservation]) -> Plan:
     """The steps of bookings ahead. Who will have to yield is not known before the time: cards are bound late."""
     steps: list[PlannedStep] = []
-    bind = timedelta(seconds=ahead_s(snapshot))
+    bind = timedelta(seconds=ahead_s(snapshot.policy))
     for row in rows:
         start, until = row.start or snapshot.now, row.until or snapshot.now
         why = f"{row.gpus} GPUs of {row.pool}: free ones are bound, who must yield is warned in time"
@@ -209,71 +211,3 @@ def _class(snapshot: Snapshot, request: ReserveRequest) -> str:
 def _no_model(snapshot: Snapshot, request: ReserveRequest) -> Reason:
     known = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus})) or "none"
     return Reason("no_such_model", f"no card's model matches {request.model!r}; there are {known}")
-
-
-def decide_edit(
-    snapshot: Snapshot,
-    row: Reservation,
-    *,
-    gpus: int | None = None,
-    at: datetime | None = None,
-    until: datetime | None = None,
-    note: str | None = None,
-) -> Decided:
-    """A changed reservation, judged like a new one without the old one; a running one cannot begin at another time."""
-    start = at or row.start
-    number = row.gpus if gpus is None else gpus
-    running = row.state in {ReservationState.ACTIVE, ReservationState.PREPARING}
-    if not row.open or row.kind is Kind.RETURN:
-        text = f"{row.id} is {'a claim' if row.kind is Kind.RETURN else row.state.value}"
-        return Decided(Plan(Verdict.REFUSED, (Reason("conflict", f"{text} and cannot be changed"),)))
-    if running and ((at is not None and at != row.start) or number > row.gpus):
-        text = f"{row.id} has begun: its start and more cards cannot be had any more; book those anew"
-        return Decided(Plan(Verdict.REFUSED, (Reason("conflict", text),)))
-    length = (until - start) if until and start else timedelta(seconds=row.duration_s)
-    if at is None and until is None and row.until and row.start:
-        length = row.until - row.start
-    changed = replace(
-        row,
-        gpus=number,
-        start=start,
-        until=start + length if start else None,
-        duration_s=int(length.total_seconds()),
-        note=row.note if note is None else note,
-    )
-    reasons = _edit_reasons(snapshot, row, changed)
-    if reasons:
-        return Decided(Plan(Verdict.REFUSED, reasons))
-    shown = _scheduled(snapshot, (changed,)) if changed.start else Plan(Verdict.WAITING)
-    return Decided(shown, (changed,))
-
-
-def _edit_reasons(snapshot: Snapshot, row: Reservation, changed: Reservation) -> tuple[Reason, ...]:
-    start = changed.start or snapshot.now
-    until = changed.until or start + timedelta(seconds=changed.duration_s)
-    if until <= max(start, snapshot.now):
-        return (Reason("conflict", f"it would end before {'it begins' if until <= start else 'now'}"),)
-    less = (
-        changed.gpus <= row.gpus
-        and changed.until is not None
-        and row.until is not None
-        and changed.until <= row.until
-        and changed.start == row.start
-    )
-    if less:
-        return ()
-    request = ReserveRequest(
-        instance=row.instance,
-        owner=row.owner,
-        gpus=changed.gpus,
-        duration_s=changed.duration_s,
-        at=start,
-        model=row.pool or row.model,
-        class_name=row.class_name,
-    )
-    but = frozenset({row.id})
-    asked = max(start, snapshot.now)
-    found = [*admit_booking(snapshot, request, start=asked, until=until, but=but)]
-    if row.pool:
-        found += room(snapshot, request, pool=row.pool, start=asked, until=until, but=but)
-    return tuple(found)

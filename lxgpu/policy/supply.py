@@ -11,12 +11,14 @@ from datetime import datetime, timedelta
 
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.plan import Reason
+from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, capacity, pools, promises
 from lxgpu.policy.placement import nearest, obstacles
 from lxgpu.policy.preemption import lead_s, units
+from lxgpu.policy.tables import once
 from lxgpu.policy.victims import Unit, cheapest, cost
 
 
@@ -43,11 +45,11 @@ def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
     if snapshot.seen.gpus and not models:
         known = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus}))
         return (Reason("no_such_model", f"no card's model matches {need.pool!r}; there are {known}"),)
-    blocked = obstacles(snapshot.records, snapshot.seen)
+    blocked = frozenset(obstacles(snapshot.records, snapshot.seen))
     reasons: list[Reason] = []
     found: list[Supply] = []
     for pool in models:
-        answer = _from_pool(snapshot, replace(need, pool=pool), set(blocked))
+        answer = _from_pool(snapshot, replace(need, pool=pool), blocked)
         if isinstance(answer, Supply):
             found.append(answer)
             if not answer.units:
@@ -59,7 +61,7 @@ def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
     return min(found, key=lambda one: (cost(one.units), one.pool))
 
 
-def _from_pool(snapshot: Snapshot, need: Need, blocked: set[str]) -> Supply | Reason:
+def _from_pool(snapshot: Snapshot, need: Need, blocked: frozenset[str]) -> Supply | Reason:
     pool = need.pool
     free = [gpu for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid not in blocked]
     room = _room(snapshot, need, pool)
@@ -104,11 +106,12 @@ def _best(snapshot: Snapshot, need: Need, free: list[Gpu]) -> Iterable[Gpu]:
     return [*before[: need.gpus], *nearest(snapshot, rest, need.gpus - len(before))] if rest else before[: need.gpus]
 
 
-def longest_lead_s(snapshot: Snapshot) -> float:
+@once
+def longest_lead_s(policy: Policy) -> float:
     """The longest time that anybody's way from warning to a proven card may take."""
-    return max((lead_s(snapshot.policy, name) for name in snapshot.policy.classes), default=0)
+    return max((lead_s(policy, name) for name in policy.classes), default=0)
 
 
-def soonest(snapshot: Snapshot) -> datetime:
+def soonest(now: datetime, policy: Policy) -> datetime:
     """By when a need that begins now can count on cards that are to be taken."""
-    return snapshot.now + timedelta(seconds=longest_lead_s(snapshot))
+    return now + timedelta(seconds=longest_lead_s(policy))

@@ -6,18 +6,22 @@ goes to whom it was taken for, and to no passer-by.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
+from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
-from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy import words
 from lxgpu.policy.backfill import backfill
+from lxgpu.policy.calendar import out_of_service
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.pending import ahead_s, need_of
+from lxgpu.policy.placement import fits
 from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.queue import in_order
 from lxgpu.policy.supply import Supply, supply
@@ -26,31 +30,33 @@ from lxgpu.policy.victims import Unit
 
 def meet(desk: Desk) -> None:
     """Every reservation that lacks cards and may have them now, in order."""
-    failed: set[tuple[object, ...]] = set()
-    waiting = _waiting(desk)
-    line = _Line(desk.snapshot, waiting)
-    for row in waiting:
+    waiting, most = _waiting(desk), _most(desk)
+    failed: set[Hashable] = set()
+    passing: frozenset[str] | None = None  # None: nobody in the queue was blocked yet
+    for position, row in enumerate(waiting):
         need = need_of(desk, row)
         if need.gpus <= 0:
             _prepare(desk, row, row.pool or need.pool)
             continue
-        shape = (need.gpus, need.pool, need.class_name, need.owner, row.kind, need.until and need.until - need.at)
-        if shape in failed or (line.blocked and row.kind is Kind.REQUEST and not line.lets_pass(row)):
+        shape = _shape(desk, row, need)
+        queued = row.kind is Kind.REQUEST
+        if shape in failed or need.gpus > most(need.pool) or (queued and passing is not None and row.id not in passing):
             continue
         found = supply(desk.snapshot, need)
         if isinstance(found, Supply):
             _promise_all(desk, row, found)
             continue
         failed.add(shape)
-        line.blocked |= row.kind is Kind.REQUEST
+        if queued and passing is None:
+            passing = _passing(desk, waiting[position:])
 
 
 def _waiting(desk: Desk) -> list[Reservation]:
     """Those whose turn can be now, in the order of their claims; bookings that are not due are looked at then."""
     due: list[Reservation] = []
     others: list[Reservation] = []
-    lead = timedelta(seconds=ahead_s(desk.snapshot))
-    for row in desk.snapshot.records.reservations:
+    lead = timedelta(seconds=ahead_s(desk.given.policy))
+    for row in filter(desk.concerns, desk.reservations.values()):
         if row.state is ReservationState.SCHEDULED and row.start is not None:
             desk.look_again(row.start - lead)
             if row.start - lead <= desk.now:
@@ -63,23 +69,33 @@ def _waiting(desk: Desk) -> list[Reservation]:
     return [*due, *in_order(desk.snapshot, others)]
 
 
-class _Line:
-    """Those behind a request that cannot begin: they pass only with free cards that it will not need (EASY backfill).
+def _most(desk: Desk) -> Callable[[str], int]:
+    """How many cards of one model that fits a pattern are in service: who asks for more stands in nobody's way here."""
+    unfit = out_of_service(desk.snapshot)
+    there = Counter(gpu.model for gpu in desk.given.seen.gpus if gpu.uuid not in unfit)
+    return cache(lambda pattern: max((count for model, count in there.items() if fits(model, pattern)), default=0))
+
+
+def _shape(desk: Desk, row: Reservation, need: Need) -> Hashable:
+    """All that it depends on whether a need can be met: what failed for one fails for its like from then on.
+
+    A request may rest on its owner's guarantee and groups; a claim gets what is free or expired, whoever asks, but
+    nothing of its own instance. What is begun has promises of its own, and a booking its time.
+    """
+    if row.state is not ReservationState.WAITING:
+        return row.id
+    here = any(desk.given.seen.gpu(held.slot.gpu) for held in desk.held_by(row.instance))
+    who = (row.instance if here else "", "" if row.kind is Kind.RETURN else (row.owner, row.class_name))
+    return (row.kind, need.gpus, need.pool, need.until, need.no_warning, who)
+
+
+def _passing(desk: Desk, line: Sequence[Reservation]) -> frozenset[str]:
+    """Who of the queue may begin behind its first that cannot: with free cards that it will not need (EASY backfill).
 
     A claim waits for its own card, and a booking has its time; neither stands behind the queue.
     """
-
-    def __init__(self, snapshot: Snapshot, waiting: Sequence[Reservation]) -> None:
-        self.blocked = False
-        self._snapshot, self._waiting = snapshot, waiting
-        self._passing: frozenset[str] | None = None
-
-    def lets_pass(self, row: Reservation) -> bool:
-        """Whether a request may begin now all the same."""
-        if self._passing is None:
-            order = [item for item in self._waiting if item.kind is Kind.REQUEST]
-            self._passing = frozenset(start.reservation.id for start in backfill(self._snapshot, order).starts)
-        return row.id in self._passing
+    order = [row for row in line if row.kind is Kind.REQUEST]
+    return frozenset(start.reservation.id for start in backfill(desk.snapshot, order).starts)
 
 
 def _promise_all(desk: Desk, row: Reservation, found: Supply) -> None:
@@ -99,7 +115,7 @@ def _prepare(desk: Desk, row: Reservation, pool: str, *, lead_s: float = 0) -> R
     """A reservation whose cards are being got ready; what was to begin soon begins now, or so much later at most."""
     if row.state is ReservationState.PREPARING:
         return row
-    made = replace(row, state=ReservationState.PREPARING, pool=pool, host=desk.snapshot.seen.host)
+    made = replace(row, state=ReservationState.PREPARING, pool=pool, host=desk.given.seen.host)
     if row.kind is Kind.REQUEST:
         ends = desk.now + timedelta(seconds=lead_s + row.duration_s)
         made = replace(made, kind=Kind.BOOKING, start=desk.now, until=ends, told={**row.told, ASAP: True})

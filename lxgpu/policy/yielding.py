@@ -19,9 +19,8 @@ from lxgpu.policy.preemption import units
 def settle_warned(desk: Desk) -> None:
     """Every warned assignment: off, on, or now."""
     due: dict[tuple[str, str, str], list[Assignment]] = defaultdict(list)
-    for row in sorted(desk.assignments.values(), key=lambda item: (item.slot, item.id)):
-        if row.state is not AssignmentState.WARNED:
-            continue
+    warned = [row for row in desk.assignments.values() if row.state is AssignmentState.WARNED and desk.here(row)]
+    for row in sorted(warned, key=lambda item: (item.slot, item.id)):
         claimant = claimant_of(desk, row.slot)
         if claimant is None:
             call_off(desk, row, "nobody needs it any more")
@@ -62,7 +61,7 @@ def _over(desk: Desk, row: Assignment) -> bool:
     """Whether the grace is over, and the warning was at least tried."""
     if row.due_at is None or row.due_at > desk.now:
         return False
-    unsent = desk.snapshot.records.notices
+    unsent = desk.given.records.notices
     return not any(notice.kind == "warned" and notice.instance == row.instance for notice in unsent)
 
 
@@ -93,12 +92,12 @@ def _take(desk: Desk, rows: list[Assignment], claimant: Reservation, rule: str) 
 def _claim(desk: Desk, rows: list[Assignment], claimant: Reservation) -> Reservation:
     """The right to have as many cards of the same model again."""
     first, now = rows[0], desk.now
-    bookings = desk.snapshot.policy.rules.bookings
+    bookings = desk.given.policy.rules.bookings
     until = max((row.until for row in rows if row.until), default=None)
     life = now + timedelta(seconds=bookings.claim_life_s)
     dies = min(until, life) if until and until > now else life
-    instance = desk.snapshot.records.instance(first.instance)
-    model = model_of(desk.snapshot, first)
+    instance = desk.instance(first.instance)
+    model = model_of(desk.given.seen, first)
     row = Reservation(
         id="c" + desk.new_id("c", first.instance, claimant.id, *(row.slot for row in rows))[:7],
         instance=first.instance,
@@ -110,7 +109,7 @@ def _claim(desk: Desk, rows: list[Assignment], claimant: Reservation) -> Reserva
         duration_s=max(1, int(((until or life) - now).total_seconds())),
         class_name=first.class_name,
         model=model,
-        host=desk.snapshot.seen.host,
+        host=desk.given.seen.host,
         pool=model,
         cause=claimant.id,
         prefers=",".join(str(row.slot) for row in rows),

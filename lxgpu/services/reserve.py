@@ -16,7 +16,8 @@ from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.closing import end
 from lxgpu.policy.desk import Desk
-from lxgpu.policy.reserve import Decided, decide_edit, decide_reserve
+from lxgpu.policy.edit import decide_edit
+from lxgpu.policy.reserve import Decided, decide_reserve
 from lxgpu.ports import Tx
 from lxgpu.services import observe
 from lxgpu.services.carrying import write_down

@@ -8,7 +8,8 @@ from pathlib import Path
 from calendar_worlds import holding, policy_of, reservation, world
 
 from lxgpu.policy.admission import entitlement
-from lxgpu.policy.lookup import bookings_by_owner, by_card, by_instance, once, promised_by_pool
+from lxgpu.policy.lookup import bookings_by_owner, by_card, by_instance, promised_by_pool
+from lxgpu.policy.tables import once
 
 
 def test_a_table_is_looked_at_once_for_as_long_as_it_is_the_same_one() -> None:

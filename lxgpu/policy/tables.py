@@ -1,0 +1,151 @@
+"""What is found in a table is found once: for the same table, and for one that differs from it in a few rows.
+
+A table is a tuple of rows that never changes. One that is worked on hands its indices on to the next tuple, so that a
+decision costs what it changes, and not what there is.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import update_wrapper
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Named(Protocol):
+    """A row: something with an id."""
+
+    @property
+    def id(self) -> str:
+        """What it is known by."""
+
+
+Item = TypeVar("Item")
+Row = TypeVar("Row", bound=Named)
+Table = TypeVar("Table")
+Found = TypeVar("Found")
+Key = TypeVar("Key", bound=Hashable)
+
+_KEPT = 8
+"""So many tables of a kind are remembered: those of one decision, and of the one before."""
+
+
+class Once(Generic[Table, Found]):
+    """A function of a table that is worked out once for each table; by identity, since comparing costs as much."""
+
+    def __init__(self, find: Callable[[Table], Found]) -> None:
+        self._find = find
+        self._known: OrderedDict[int, tuple[Table, Found]] = OrderedDict()
+        update_wrapper(self, find)
+
+    def __call__(self, rows: Table) -> Found:
+        """What the function finds in the table."""
+        kept = self._known.get(id(rows))
+        return kept[1] if kept is not None and kept[0] is rows else self.remember(rows, self._find(rows))
+
+    def remember(self, rows: Table, found: Found) -> Found:
+        """What is found in a table, from somebody who knows."""
+        self._known[id(rows)] = (rows, found)  # the table is kept with it, so that its id stays its own
+        self._known.move_to_end(id(rows))
+        while len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return found
+
+
+once = Once
+"""As a decorator."""
+
+
+class Groups(Once[tuple[Item, ...], Mapping[Key, Sequence[Item]]]):
+    """The rows of a table by a key; those whose key is None are left out."""
+
+    def __init__(self, key: Callable[[Item], Key | None]) -> None:
+        super().__init__(self._grouped)
+        self.key = key
+
+    def _grouped(self, rows: tuple[Item, ...]) -> Mapping[Key, Sequence[Item]]:
+        found: defaultdict[Key, list[Item]] = defaultdict(list)
+        for row in rows:
+            key = self.key(row)
+            if key is not None:
+                found[key].append(row)
+        return dict(found)
+
+
+class _Overlay(Generic[Row]):
+    """The groups of a table that is worked on: those of the first tuple, and a copy of each that has changed since."""
+
+    def __init__(self, groups: Groups[Row, Any], rows: tuple[Row, ...]) -> None:
+        self._key, self._first = groups.key, groups(rows)
+        self._changed: dict[Hashable, dict[str, Row]] = {}
+
+    def of(self, key: Hashable) -> Collection[Row]:
+        changed = self._changed.get(key)
+        return self._first.get(key, ()) if changed is None else changed.values()
+
+    def change(self, before: Row | None, after: Row | None) -> None:
+        old = None if before is None else self._key(before)
+        new = None if after is None else self._key(after)
+        if before is not None and old is not None and old != new:
+            del self._own(old)[before.id]
+        if after is not None and new is not None:
+            self._own(new)[after.id] = after
+
+    def found(self) -> Mapping[Hashable, Sequence[Row]]:
+        """The groups as they are by now."""
+        found = {**self._first, **{key: tuple(rows.values()) for key, rows in self._changed.items()}}
+        for key in [key for key, rows in self._changed.items() if not rows]:
+            del found[key]
+        return found
+
+    def _own(self, key: Hashable) -> dict[str, Row]:
+        if key not in self._changed:
+            self._changed[key] = {row.id: row for row in self._first.get(key, ())}
+        return self._changed[key]
+
+
+class Working(Generic[Row]):
+    """A table while rows are put into it and dropped. `rows` has them all by id, in order.
+
+    `shown` is the tuple as it is by now, of the rows that are `living`, with everything that is known of it.
+    """
+
+    def __init__(
+        self,
+        rows: tuple[Row, ...],
+        by_id: Once[tuple[Row, ...], Mapping[str, Row]],
+        groups: Collection[Groups[Row, Any]],
+        living: Callable[[Row], bool] = lambda _row: True,
+    ) -> None:
+        self._shown: tuple[Row, ...] | None = rows
+        self._by_id, self._living = by_id, living
+        self._overlays = {one: _Overlay(one, rows) for one in groups}
+        self.rows = dict(by_id(rows))
+
+    def of(self, groups: Groups[Row, Key], key: Key) -> Collection[Row]:
+        """The rows of one group."""
+        return self._overlays[groups].of(key)
+
+    def put(self, row: Row) -> None:
+        """A row as it is to be."""
+        self._change(self.rows.get(row.id), row)
+        self.rows[row.id] = row
+
+    def drop(self, identifier: str) -> None:
+        """A row that is to be no more."""
+        self._change(self.rows.pop(identifier, None), None)
+
+    def shown(self) -> tuple[Row, ...]:
+        """The table as it is by now."""
+        if self._shown is None:
+            living = {name: row for name, row in self.rows.items() if self._living(row)}
+            self._shown = tuple(living.values())
+            self._by_id.remember(self._shown, living)
+            for groups, overlay in self._overlays.items():
+                groups.remember(self._shown, overlay.found())
+        return self._shown
+
+    def _change(self, before: Row | None, after: Row | None) -> None:
+        self._shown = None
+        for overlay in self._overlays.values():
+            overlay.change(before, after)
