@@ -19,7 +19,7 @@ def main(wanted: list[str]) -> None:
     """Measure what is wanted."""
     results: list[Result] = []
     if "deciding" in wanted:
-        results += [deciding.booking(), deciding.queue_pass()]
+        results += [*deciding.one_request(), *deciding.whole_pass()]
     if set(wanted) - {"deciding"}:
         results += in_a_lab(wanted)
     write_results(results, HERE / "results.json")

@@ -6,10 +6,11 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.measure import Result, pairs
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import Assignment, AssignmentState, Card
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.quota import Policy, Terms
@@ -17,10 +18,7 @@ from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.rules import PriorityClass
 from lxgpu.model.snapshot import Observation, Records, Snapshot
-from lxgpu.policy.backfill import backfill
-from lxgpu.policy.calendar import Skyline, Span
-from lxgpu.policy.outlook import Place
-from lxgpu.policy.queue import in_order
+from lxgpu.policy.agenda import decide_tick
 from lxgpu.policy.reserve import decide_reserve
 
 NOW = datetime(2027, 3, 1, 8, tzinfo=UTC)
@@ -33,32 +31,44 @@ POLICY = Policy(
 )
 
 
-def booking(*, runs: int = 15) -> Result:
-    """One booking decided at 500 servers with 10,000 waiting, and at one server with 20."""
-    large, small = site(500, 10_000), site(1, 20)
-    request = ReserveRequest("p1", "p1", 1, 7200, at=NOW + timedelta(hours=3))
+def one_request(*, runs: int = 9) -> list[Result]:
+    """One request decided at 500 servers with 10,000 waiting, and at one server with 20: for later, and for now.
 
-    def decide(snapshot: Snapshot) -> float:
-        return spent(lambda: decide_reserve(snapshot, request, identifier="new"))
+    Each run takes the mean of several servers, which differ in what is free.
+    """
+    everything = site(500, 10_000)
+    large, small = [at(everything, host) for host in range(9)], [site(1, 20)] * 9
+    found = []
+    for name, start in (("for later", NOW + timedelta(hours=3)), ("for now", None)):
+        request = ReserveRequest("p1", "p1", 1, 7200, at=start)
 
-    decide(large), decide(small)
-    both = [(decide(large), decide(small)) for _ in range(runs)]
-    return pairs("one booking decided, 500 servers and 10,000 waiting", "the same, 1 server and 20", 5, both)
+        def decide(snapshots: list[Snapshot], request: ReserveRequest = request) -> float:
+            return spent(lambda: [decide_reserve(one, request, identifier="new") for one in snapshots]) / len(snapshots)
+
+        decide(large), decide(small)
+        both = [(decide(large), decide(small)) for _ in range(runs)]
+        named = f"a request {name} decided, 500 servers and 10,000 waiting"
+        found.append(pairs(named, "the same, 1 server and 20", 5, both))
+    return found
 
 
-def queue_pass(*, runs: int = 3) -> Result:
-    """Order and backfill of 10,000 waiting requests at 4,000 cards, against one second."""
-    snapshot = site(500, 10_000)
-    waiting = snapshot.records.reservations
+def whole_pass(*, runs: int = 3) -> list[Result]:
+    """A pass over 10,000 waiting requests at 4,000 cards, against one second.
 
-    def one(free: dict[Place, Skyline]) -> float:
-        return spent(lambda: backfill(snapshot, in_order(snapshot, waiting), free))
+    Once all of them may begin on the server that decides, and once each server decides on its own twenty.
+    """
+    together = at(site(500, 10_000, bound=False), 0)
+    apart = site(500, 10_000)
+    servers = [at(apart, host) for host in range(500)]
+    return [
+        _in_a_second("a pass over 10,000 waiting at 4,000 cards", runs, lambda: decide_tick(together)),
+        _in_a_second("the passes of 500 servers over 20 each", runs, lambda: [decide_tick(one) for one in servers]),
+    ]
 
-    taken = [one(outlooks(snapshot)) for _ in range(runs)]
-    ours = statistics.median(taken)
-    return Result(
-        "a pass over 10,000 waiting at 4,000 cards", "one second", round(ours, 4), 1.0, round(ours, 3), 1, runs
-    )
+
+def _in_a_second(name: str, runs: int, action: Callable[[], object]) -> Result:
+    ours = statistics.median(spent(action) for _ in range(runs))
+    return Result(name, "one second", round(ours, 4), 1.0, round(ours, 3), 1, runs)
 
 
 def spent(action: Callable[[], object]) -> float:
@@ -68,44 +78,54 @@ def spent(action: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def site(servers: int, waiting: int) -> Snapshot:
-    """Servers of which nine in ten cards are held, with a queue; the same for the same numbers."""
+def site(servers: int, waiting: int, *, bound: bool = True) -> Snapshot:
+    """Servers of which nine in ten cards are held, with a queue; the same for the same numbers.
+
+    `bound`: those who wait are spread over the servers; else any may take them.
+    """
     chance = random.Random(servers)  # noqa: S311 -- a made-up site, the same each time
     people = [f"p{number}" for number in range(max(4, waiting // 5))]
-    cards = [(host, place) for host in range(servers) for place in range(CARDS)]
-    gpus = [Gpu(f"G{host}-{n}", f"0000:{n:02x}:00.0", MODELS[host % 2], f"h{host}") for host, n in cards]
-    held = tuple(
-        Assignment(
-            id=f"a{gpu.uuid}",
-            slot=Slot(gpu.uuid),
-            instance=chance.choice(people),
-            state=AssignmentState.ACTIVE,
-            created_at=NOW,
-            class_name="normal",
-            since=NOW - timedelta(hours=5),
-            until=NOW + timedelta(hours=chance.uniform(0.1, 72)),
-        )
-        for gpu in gpus
-        if chance.random() < 0.9  # noqa: PLR2004 -- nine in ten
-    )
+    gpus = [_gpu(host, place) for host in range(servers) for place in range(CARDS)]
+    held = tuple(_held(gpu, chance, people) for gpu in gpus if chance.random() < 0.9)  # noqa: PLR2004 -- nine in ten
+    rows = [_request(number, chance, people) for number in range(waiting)]
+    instances = [Instance(who, who, "h0", InstanceState.READY, NOW) for who in people]
+    instances += [Instance(row.instance, row.owner, _host(row, servers), InstanceState.READY, NOW) for row in rows]
     records = Records(
         version=1,
         identity=None,
-        instances=tuple(Instance(who, who, "h0", InstanceState.READY, NOW) for who in people),
+        instances=tuple(instances),
         assignments=held,
-        reservations=tuple(_request(number, chance, people) for number in range(waiting)),
+        cards=tuple(Card(gpu.uuid, gpu.host, gpu.pci, gpu.model, None, NOW) for gpu in gpus),
+        reservations=tuple(replace(row, host=_host(row, servers) if bound else "") for row in rows),
     )
-    seen = Observation("h0", "boot", NOW, gpus=tuple(gpu for gpu in gpus if gpu.host == "h0"))
-    return Snapshot(NOW, records, seen, POLICY)
+    return at(Snapshot(NOW, records, Observation("", "", NOW), POLICY), 0)
 
 
-def outlooks(snapshot: Snapshot) -> dict[Place, Skyline]:
-    """What is expected to be free on every server of such a site."""
-    spans: dict[str, list[Span]] = {}
-    for row in snapshot.records.assignments:
-        host = row.slot.gpu[1:].partition("-")[0]
-        spans.setdefault(host, []).append(Span(NOW, row.until, 1, row.id))
-    return {Place(f"h{host}", MODELS[int(host) % 2]): Skyline(CARDS, there) for host, there in spans.items()}
+def at(snapshot: Snapshot, host: int) -> Snapshot:
+    """What one of the servers decides on."""
+    gpus = tuple(_gpu(host, place) for place in range(CARDS))
+    return replace(snapshot, seen=Observation(f"h{host}", "boot", NOW, gpus=gpus))
+
+
+def _gpu(host: int, place: int) -> Gpu:
+    return Gpu(f"G{host}-{place}", f"0000:{place:02x}:00.0", MODELS[host % 2], f"h{host}")
+
+
+def _host(row: Reservation, servers: int) -> str:
+    return f"h{int(row.id[1:]) % servers}"
+
+
+def _held(gpu: Gpu, chance: random.Random, people: list[str]) -> Assignment:
+    return Assignment(
+        id=f"a{gpu.uuid}",
+        slot=Slot(gpu.uuid),
+        instance=chance.choice(people),
+        state=AssignmentState.ACTIVE,
+        created_at=NOW,
+        class_name="normal",
+        since=NOW - timedelta(hours=5),
+        until=NOW + timedelta(hours=chance.uniform(0.1, 72)),
+    )
 
 
 def _request(number: int, chance: random.Random, people: list[str]) -> Reservation:

@@ -17,9 +17,7 @@ _LOSING = frozenset({InstanceState.SUSPENDED, InstanceState.DELETING, InstanceSt
 
 def close_over(desk: Desk) -> None:
     """Everything whose time has come, in the order of ids."""
-    for row in sorted(filter(desk.concerns, desk.reservations.values()), key=lambda item: item.id):
-        if not row.open:
-            continue
+    for row in desk.mine():
         reason = _forfeited(desk, row)
         if reason:
             end(desk, row, ReservationState.CANCELLED, reason)

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
@@ -19,7 +20,7 @@ from lxgpu.policy import lookup
 from lxgpu.policy.tables import Working
 
 _OF_ASSIGNMENTS = (lookup.by_card, lookup.by_instance, lookup.by_reservation, lookup.promised_to)
-_OF_RESERVATIONS = (lookup.bookings_by_owner, lookup.promised_by_pool)
+_OF_RESERVATIONS = (lookup.bookings_by_owner, lookup.open_by_host, lookup.promised_by_pool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,6 @@ class Desk:
         return self.given.now
 
     @property
-    def assignments(self) -> Mapping[str, Assignment]:
-        """All assignments by id, those of other hosts as well."""
-        return self._assignments.rows
-
-    @property
     def reservations(self) -> Mapping[str, Reservation]:
         """All reservations by id, those of other hosts and those that were closed here as well."""
         return self._reservations.rows
@@ -161,15 +157,17 @@ class Desk:
         """The instance of that name."""
         return lookup.instances_by_name(self.given.records.instances).get(name)
 
-    def concerns(self, row: Reservation) -> bool:
-        """Whether a reservation can be met here: those that are bound to another host are that one's to decide."""
-        return row.host in {"", self.given.seen.host}
+    def mine(self) -> list[Reservation]:
+        """The open reservations to decide on here, by id: those of this host, and those that no host has taken."""
+        found = (self._reservations.of(lookup.open_by_host, host) for host in (self.given.seen.host, ""))
+        return sorted(chain(*found), key=lambda row: row.id)
 
-    def here(self, row: Assignment) -> bool:
-        """Whether an assignment's card is this host's; one that nobody remembers is where its instance is."""
-        card = lookup.cards_by_uuid(self.given.records.cards).get(row.slot.gpu)
-        owner = card or self.instance(row.instance)
-        return owner is None or owner.host == self.given.seen.host or self.given.seen.gpu(row.slot.gpu) is not None
+    def here(self) -> list[Assignment]:
+        """What is held and promised of this host's cards, by id."""
+        seen = self.given.seen
+        remembered = lookup.cards_by_host(self.given.records.cards).get(seen.host, ())
+        cards = {gpu.uuid for gpu in seen.gpus}.union(card.uuid for card in remembered)
+        return sorted(chain(*(self._assignments.of(lookup.by_card, uuid) for uuid in cards)), key=lambda row: row.id)
 
     def live(self, reservation: str) -> list[Assignment]:
         """The assignments that hold slots for a reservation, in the order of their slots."""

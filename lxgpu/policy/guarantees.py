@@ -56,13 +56,10 @@ class Guarantees:
         """What a person may have now."""
         return entitlement(self._snapshot, person)
 
-    def names(self, person: str) -> list[str]:
-        """A person's instances, and one of their own name that is gone."""
-        return [row.name for row in self._instances.get(person, ())] + [person] * (person not in self.owners)
-
     def had(self, person: str) -> Iterator[Assignment]:
         """The live assignments of a person's instances, on all hosts."""
-        return (row for name in self.names(person) for row in self._by_instance.get(name, ()))
+        names = lookup.names_of(self._snapshot.records.instances, person)
+        return (row for name in names for row in self._by_instance.get(name, ()))
 
     def held(self, person: str) -> int:
         """How many slots a person keeps, on all hosts."""

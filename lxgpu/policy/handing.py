@@ -22,9 +22,7 @@ _THERE = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 def hand_over(desk: Desk) -> None:
     """Every reservation whose cards are all free or there."""
     _lose_stuck(desk)
-    ready = [
-        row for row in desk.reservations.values() if row.state is ReservationState.PREPARING and desk.concerns(row)
-    ]
+    ready = [row for row in desk.mine() if row.state is ReservationState.PREPARING]
     for row in sorted(ready, key=lambda item: (item.created_at, item.id)):
         if row.start is not None and row.start > desk.now:
             desk.look_again(row.start)
@@ -35,7 +33,7 @@ def hand_over(desk: Desk) -> None:
 
 def _lose_stuck(desk: Desk) -> None:
     """A promise of a card that is out of service now is void: another card is looked for."""
-    promises = [row for row in desk.assignments.values() if row.state is AssignmentState.PLANNED and desk.here(row)]
+    promises = [row for row in desk.here() if row.state is AssignmentState.PLANNED]
     blocked = obstacles(desk.snapshot.records, desk.given.seen) if promises else {}
     for promise in promises:
         code = blocked[promise.slot.gpu].code if promise.slot.gpu in blocked else ""

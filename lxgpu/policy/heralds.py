@@ -25,17 +25,16 @@ LEASE_S = 86400
 
 def herald(desk: Desk) -> None:
     """Everything that it is time to say."""
-    rows = sorted(filter(desk.concerns, desk.reservations.values()), key=lambda item: item.id)
-    for row in rows:
+    for row in desk.mine():
         if row.kind is Kind.BOOKING and row.state is ReservationState.SCHEDULED and row.start:
             _before(desk, row, row.start)
         elif row.state is ReservationState.ACTIVE and row.until:
             _at_the_end(desk, row, row.until)
-    waiting = [row for row in desk.reservations.values() if row.pending and desk.concerns(row)]
-    active = (held for held in desk.assignments.values() if held.state is AssignmentState.ACTIVE and desk.here(held))
-    for held in sorted(active, key=lambda item: item.id):
-        _lease(desk, held)
-        _idle(desk, held, waiting)
+    waiting = [row for row in desk.mine() if row.pending]
+    for held in desk.here():
+        if held.state is AssignmentState.ACTIVE:
+            _lease(desk, held)
+            _idle(desk, held, waiting)
 
 
 def _before(desk: Desk, row: Reservation, start: datetime) -> None:
@@ -84,8 +83,8 @@ def _at_the_end(desk: Desk, row: Reservation, until: datetime) -> None:
 
 def _next_by(desk: Desk, row: Reservation) -> str:
     """Who waits for cards of that model; empty: nobody."""
-    waiting = (item for item in desk.reservations.values() if item.pending and item.pool in {"", row.pool})
-    first = min(filter(desk.concerns, waiting), key=lambda item: item.created_at, default=None)
+    waiting = (item for item in desk.mine() if item.pending and item.pool in {"", row.pool})
+    first = min(waiting, key=lambda item: item.created_at, default=None)
     return first.owner if first else ""
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.guarantees import Guarantees
-from lxgpu.policy.lookup import past_by_instance
+from lxgpu.policy.lookup import names_of, past_by_instance
 
 PREEMPTED = "preempted"
 """How an assignment ends that was taken by fairness or priority."""
@@ -24,7 +24,7 @@ def hits(snapshot: Snapshot, person: str, *, window_s: int, ledger: Guarantees) 
     past = past_by_instance(snapshot.past)
     times = {
         row.closed_at
-        for name in ledger.names(person)
+        for name in names_of(snapshot.records.instances, person)
         for row in past.get(name, ())
         if row.outcome == PREEMPTED and row.closed_at is not None and row.closed_at > since
     }

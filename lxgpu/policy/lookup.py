@@ -40,12 +40,6 @@ def owners_by_instance(rows: tuple[Instance, ...]) -> Mapping[str, str]:
 
 
 @once
-def cards_by_uuid(rows: tuple[Card, ...]) -> Mapping[str, Card]:
-    """What is remembered of cards, by their UUID."""
-    return {row.uuid: row for row in rows}
-
-
-@once
 def slot_records(rows: tuple[SlotRecord, ...]) -> Mapping[Slot, SlotRecord]:
     """What is known of slots between holders, by slot."""
     return {row.slot: row for row in rows}
@@ -69,6 +63,8 @@ def closed_cards(rows: tuple[Card, ...]) -> Mapping[str, Card]:
     return {row.uuid: row for row in rows if row.closed}
 
 
+open_by_host = Groups[Reservation, str](lambda row: row.host if row.open else None)
+"""Open reservations by the host that they are bound to, which is empty while they are bound to none."""
 bookings_by_owner = Groups[Reservation, str](
     lambda row: row.owner if row.kind is Kind.BOOKING and row.open and row.start and row.until else None
 )
@@ -91,5 +87,13 @@ promised_to = Groups[Assignment, str](lambda row: row.instance if row.state is A
 """Assignments that are promised, by who gets them."""
 past_by_instance = Groups[Assignment, str](lambda row: row.instance)
 """Assignments that are over, by who had them."""
+cards_by_host = Groups[Card, str](lambda row: row.host)
+"""What is remembered of cards, by host."""
 instances_by_owner = Groups[Instance, str](lambda row: row.owner)
 """Instances by person."""
+
+
+def names_of(instances: tuple[Instance, ...], person: str) -> list[str]:
+    """A person's instances, and one of their own name that is gone: what it had was theirs."""
+    mine = [row.name for row in instances_by_owner(instances).get(person, ())]
+    return mine if person in owners_by_instance(instances) else [*mine, person]

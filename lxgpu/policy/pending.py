@@ -41,7 +41,7 @@ def need_of(desk: Desk, row: Reservation) -> Need:
 
 
 def adoptable(desk: Desk, row: Reservation) -> list[Assignment]:
-    """Unbooked cards that its owner holds and that a booking or request takes as its own first: N is a total."""
+    """Unbooked cards of this host that its owner holds and that a booking or request takes first: N is a total."""
     if row.kind is Kind.RETURN:
         return []
     mine = [
@@ -49,7 +49,8 @@ def adoptable(desk: Desk, row: Reservation) -> list[Assignment]:
         for item in desk.held_by(row.instance)
         if item.state is AssignmentState.ACTIVE
         and not _booked(desk, item)
-        and fits(model_of(desk.given.seen, item), row.pool or row.model)
+        and (model := model_of(desk.given.seen, item))
+        and fits(model, row.pool or row.model)
     ]
     mine.sort(key=lambda item: (item.since or item.created_at, item.slot))
     have = len(desk.live(row.id)) + len(desk.planned(row.id))

@@ -7,9 +7,9 @@ queue: by the priority of the class, then by decayed use over weight, and for ea
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from heapq import heapify, heappop, heappush
 
 from lxgpu.model.assignment import AssignmentState
@@ -17,7 +17,8 @@ from lxgpu.model.quota import Entitlement
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
-from lxgpu.policy.fairness import decayed_use, owners
+from lxgpu.policy.fairness import decayed_use
+from lxgpu.policy.lookup import by_instance, names_of, owners_by_instance, promised_to, reservations_by_id
 from lxgpu.policy.placement import fits
 
 Lacking = Callable[[Reservation], int]
@@ -46,16 +47,14 @@ def in_order(snapshot: Snapshot, waiting: Iterable[Reservation]) -> tuple[Reserv
 def lacking(snapshot: Snapshot) -> Lacking:
     """How many cards each one lacks: N is a total, so unbooked cards of the instance that fit count first."""
     models = {gpu.uuid: gpu.model for gpu in snapshot.seen.gpus}
-    known = {row.id for row in snapshot.records.reservations}
-    unbooked: defaultdict[str, list[str]] = defaultdict(list)
-    for row in snapshot.records.assignments:
-        if row.state is AssignmentState.ACTIVE and row.reservation not in known:
-            unbooked[row.instance].append(models.get(row.slot.gpu, ""))
+    known, had = reservations_by_id(snapshot.records.reservations), by_instance(snapshot.records.assignments)
 
     def lacks(row: Reservation) -> int:
-        if row.kind is Kind.RETURN or row.instance not in unbooked:
+        if row.kind is Kind.RETURN or row.instance not in had:
             return row.gpus
-        return max(0, row.gpus - sum(fits(model, row.pool or row.model) for model in unbooked[row.instance]))
+        held = (one for one in had[row.instance] if one.state is AssignmentState.ACTIVE and one.slot.gpu in models)
+        unbooked = (models[one.slot.gpu] for one in held if one.reservation not in known)
+        return max(0, row.gpus - sum(fits(model, row.pool or row.model) for model in unbooked))
 
     return lacks
 
@@ -73,25 +72,24 @@ class _Line:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._use: Mapping[str, float] = decayed_use(snapshot)
+        self._use = cache(lambda person: decayed_use(snapshot, person))
         self._added: Counter[str] = Counter()
         self._entitled: Callable[[str], Entitlement] = cache(lambda person: entitlement(snapshot, person))
         self._total = cache(lambda name: snapshot.policy.group_total(name, snapshot.now).guaranteed)
         self._lacks = lacking(snapshot)
-        self._held: Counter[str] = Counter()
-        owner = owners(snapshot)
-        for row in snapshot.records.assignments:
-            if row.state is not AssignmentState.QUARANTINED and (row.live or row.state is AssignmentState.PLANNED):
-                self._hold(owner[row.instance], 1)
+        self._placed: Counter[str] = Counter()  # by person, and by group behind an @
+        self._held = cache(self._holding)
 
     def guaranteed(self, row: Reservation) -> bool:
         """Whether a request is within its owner's guarantee, or that of a group; if so, it has it from here on."""
         entitled, gpus = self._entitled(row.owner), self._lacks(row)
-        within = self._held[row.owner] + gpus <= entitled.guaranteed or any(
-            self._held[f"@{name}"] + gpus <= self._total(name) for name in entitled.groups
+        within = self._held(row.owner) + self._placed[row.owner] + gpus <= entitled.guaranteed or any(
+            self._held_together[name] + self._placed[f"@{name}"] + gpus <= total
+            for name in entitled.groups
+            if (total := self._total(name))
         )
         if within:
-            self._hold(row.owner, gpus)
+            self._placed.update(dict.fromkeys((row.owner, *(f"@{name}" for name in entitled.groups)), gpus))
         return within
 
     def fair(self, rows: Sequence[Reservation]) -> list[Reservation]:
@@ -116,13 +114,26 @@ class _Line:
                     heappush(heap, (self._share(person), *_age(head)))
         return placed
 
-    def _hold(self, person: str, gpus: int) -> None:
-        self._held[person] += gpus
-        for name in self._entitled(person).groups:
-            self._held[f"@{name}"] += gpus
+    def _holding(self, person: str) -> int:
+        """How many slots a person has or is promised; one in quarantine is nobody's."""
+        records = self._snapshot.records
+        had, promised = by_instance(records.assignments), promised_to(records.assignments)
+        names = names_of(records.instances, person)
+        rows = (row for name in names for row in (*had.get(name, ()), *promised.get(name, ())))
+        return sum(row.state is not AssignmentState.QUARANTINED for row in rows)
+
+    @cached_property
+    def _held_together(self) -> Counter[str]:
+        """The same of each group's members."""
+        records, count = self._snapshot.records, Counter[str]()
+        owner = owners_by_instance(records.instances)
+        names = by_instance(records.assignments).keys() | promised_to(records.assignments).keys()
+        for person in {owner.get(name, name) for name in names}:
+            count.update({name: self._held(person) for name in self._entitled(person).groups})
+        return count
 
     def _share(self, person: str) -> float:
-        return (self._use.get(person, 0.0) + self._added[person]) / max(self._entitled(person).weight, 1e-9)
+        return (self._use(person) + self._added[person]) / max(self._entitled(person).weight, 1e-9)
 
     def _priority(self, row: Reservation) -> int:
         chosen = self._snapshot.policy.classes.get(row.class_name or self._entitled(row.owner).class_name)

@@ -56,7 +56,7 @@ def _waiting(desk: Desk) -> list[Reservation]:
     due: list[Reservation] = []
     others: list[Reservation] = []
     lead = timedelta(seconds=ahead_s(desk.given.policy))
-    for row in filter(desk.concerns, desk.reservations.values()):
+    for row in desk.mine():
         if row.state is ReservationState.SCHEDULED and row.start is not None:
             desk.look_again(row.start - lead)
             if row.start - lead <= desk.now:

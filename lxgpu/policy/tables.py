@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 Key = TypeVar("Key", bound=Hashable)
 
 _KEPT = 8
-"""So many tables of a kind are remembered: those of one decision, and of the one before."""
+"""So many tables of a kind are remembered, those that were asked about last: of one decision, and of the one before."""
 
 
 class Once(Generic[Table, Found]):
@@ -41,7 +41,10 @@ class Once(Generic[Table, Found]):
     def __call__(self, rows: Table) -> Found:
         """What the function finds in the table."""
         kept = self._known.get(id(rows))
-        return kept[1] if kept is not None and kept[0] is rows else self.remember(rows, self._find(rows))
+        if kept is None or kept[0] is not rows:
+            return self.remember(rows, self._find(rows))
+        self._known.move_to_end(id(rows))
+        return kept[1]
 
     def remember(self, rows: Table, found: Found) -> Found:
         """What is found in a table, from somebody who knows."""
@@ -119,6 +122,7 @@ class Working(Generic[Row]):
     ) -> None:
         self._shown: tuple[Row, ...] | None = rows
         self._by_id, self._living = by_id, living
+        self._over: set[str] = set()
         self._overlays = {one: _Overlay(one, rows) for one in groups}
         self.rows = dict(by_id(rows))
 
@@ -130,15 +134,22 @@ class Working(Generic[Row]):
         """A row as it is to be."""
         self._change(self.rows.get(row.id), row)
         self.rows[row.id] = row
+        if self._living(row):
+            self._over.discard(row.id)
+        else:
+            self._over.add(row.id)
 
     def drop(self, identifier: str) -> None:
         """A row that is to be no more."""
         self._change(self.rows.pop(identifier, None), None)
+        self._over.discard(identifier)
 
     def shown(self) -> tuple[Row, ...]:
         """The table as it is by now."""
         if self._shown is None:
-            living = {name: row for name, row in self.rows.items() if self._living(row)}
+            living = dict(self.rows)
+            for identifier in self._over:
+                del living[identifier]
             self._shown = tuple(living.values())
             self._by_id.remember(self._shown, living)
             for groups, overlay in self._overlays.items():

@@ -19,7 +19,7 @@ from lxgpu.policy.preemption import units
 def settle_warned(desk: Desk) -> None:
     """Every warned assignment: off, on, or now."""
     due: dict[tuple[str, str, str], list[Assignment]] = defaultdict(list)
-    warned = [row for row in desk.assignments.values() if row.state is AssignmentState.WARNED and desk.here(row)]
+    warned = [row for row in desk.here() if row.state is AssignmentState.WARNED]
     for row in sorted(warned, key=lambda item: (item.slot, item.id)):
         claimant = claimant_of(desk, row.slot)
         if claimant is None:

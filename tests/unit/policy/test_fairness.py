@@ -21,23 +21,24 @@ def test_one_half_life_ago_counts_half(tmp_path: Path) -> None:
         holding(1, "A100-0", "bob", since=-24 - minute, closed=-24, state="closed"),
         holding(2, "A100-0", "carol", since=-48 - minute, closed=-48, state="closed"),
     ]
-    use = decayed_use(world(policy_of(DAY, tmp_path), past=past))
-    assert use["alice"] == pytest.approx(60, rel=1e-3)
-    assert use["bob"] == pytest.approx(30, rel=1e-3)
-    assert use["carol"] == pytest.approx(15, rel=1e-3)
+    snapshot = world(policy_of(DAY, tmp_path), past=past)
+    assert decayed_use(snapshot, "alice") == pytest.approx(60, rel=1e-3)
+    assert decayed_use(snapshot, "bob") == pytest.approx(30, rel=1e-3)
+    assert decayed_use(snapshot, "carol") == pytest.approx(15, rel=1e-3)
 
 
 def test_a_use_of_always_is_worth_no_more_than_its_half_life_allows(tmp_path: Path) -> None:
     """The sum of all halves is bounded: half-life over ln 2."""
     past = [holding(0, "A100-0", "alice", since=-(10**5), closed=0, state="closed")]
-    assert decayed_use(world(policy_of(DAY, tmp_path), past=past))["alice"] == pytest.approx(86400 / 0.693147, rel=1e-4)
+    snapshot = world(policy_of(DAY, tmp_path), past=past)
+    assert decayed_use(snapshot, "alice") == pytest.approx(86400 / 0.693147, rel=1e-4)
 
 
 def test_use_adds_up_over_cards_and_goes_on_while_they_are_held(tmp_path: Path) -> None:
     """Two cards for an hour are what one is for two, as near as decay lets it be."""
     held = [holding(number, f"A100-{number}", "alice", since=-1) for number in range(2)]
     snapshot = world(policy_of(DAY, tmp_path), held=held)
-    assert decayed_use(snapshot)["alice"] == pytest.approx(7200, rel=0.02)
+    assert decayed_use(snapshot, "alice") == pytest.approx(7200, rel=0.02)
     assert used_s(snapshot, "alice", hours(-0.5)) == 3600
     assert used_s(snapshot, "bob", hours(-5)) == 0
 
@@ -48,14 +49,14 @@ def test_promises_and_quarantines_are_nobodys_use(tmp_path: Path) -> None:
         holding(0, "A100-0", "alice", since=-1, state="planned"),
         holding(1, "A100-1", "alice", since=-1, state="quarantined"),
     ]
-    assert decayed_use(world(policy_of(DAY, tmp_path), held=held)) == {}
+    assert decayed_use(world(policy_of(DAY, tmp_path), held=held), "alice") == 0
 
 
 def test_a_share_is_use_over_weight(tmp_path: Path) -> None:
     """Four times the weight is a fourth of the share."""
     held = [holding(0, "A100-0", "alice", since=-1), holding(1, "A100-1", "bob", since=-1)]
-    shares = share(world(policy_of(DAY, tmp_path), held=held))
-    assert shares["alice"] == pytest.approx(4 * shares["bob"])
+    snapshot = world(policy_of(DAY, tmp_path), held=held)
+    assert share(snapshot, "alice") == pytest.approx(4 * share(snapshot, "bob"))
 
 
 def test_what_a_deleted_container_used_counts_for_the_person_of_its_name(tmp_path: Path) -> None:

@@ -1,0 +1,157 @@
+"""The desk looks up what it could also count: with the plain way everything comes out the same."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from desk_worlds import PEOPLE, POLICY, site
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import Slot
+from lxgpu.model.reservation import Reservation
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.agenda import decide_tick, work_out
+from lxgpu.policy.desk import Desk
+from lxgpu.policy.guarantees import KEPT, Guarantees
+from lxgpu.policy.tables import Groups, Once, Working
+
+ROLLS = st.randoms(use_true_random=False)
+
+
+class PlainDesk(Desk):
+    """Each question looks at every row, and each look makes tables of which nothing is known."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Made anew each time."""
+        rows = tuple(self._assignments.rows.values())
+        waiting = tuple(row for row in self.reservations.values() if row.open)
+        return replace(self.given, records=replace(self.given.records, assignments=rows, reservations=waiting))
+
+    def mine(self) -> list[Reservation]:
+        """By scanning."""
+        rows = sorted(self.reservations.values(), key=lambda row: row.id)
+        return [row for row in rows if row.open and row.host in {"", self.given.seen.host}]
+
+    def here(self) -> list[Assignment]:
+        """By scanning."""
+        seen = self.given.seen
+        rows = sorted(self._assignments.rows.values(), key=lambda row: row.id)
+        homes = {card.uuid: card.host for card in self.given.records.cards}
+        return [row for row in rows if homes.get(row.slot.gpu) == seen.host or seen.gpu(row.slot.gpu)]
+
+    def live(self, reservation: str) -> list[Assignment]:
+        """By scanning."""
+        rows = [row for row in self._assignments.rows.values() if row.reservation == reservation and row.live]
+        return sorted(rows, key=lambda row: row.slot)
+
+    def planned(self, reservation: str) -> list[Assignment]:
+        """By scanning."""
+        rows = [row for row in self._assignments.rows.values() if row.reservation == reservation]
+        return sorted((row for row in rows if row.state is AssignmentState.PLANNED), key=lambda row: row.slot)
+
+    def held_by(self, instance: str) -> Collection[Assignment]:
+        """By scanning."""
+        return [row for row in self._assignments.rows.values() if row.instance == instance and row.live]
+
+    def successor(self, slot: Slot) -> Assignment | None:
+        """By scanning."""
+        rows = (row for row in self._assignments.rows.values() if row.state is AssignmentState.PLANNED)
+        return next((row for row in rows if row.slot == slot), None)
+
+    def holder(self, slot: Slot) -> Assignment | None:
+        """By scanning."""
+        return next((row for row in self._assignments.rows.values() if row.slot == slot and row.live), None)
+
+
+@settings(max_examples=400)
+@given(rolls=ROLLS)
+def test_the_agenda_is_the_same_as_by_looking_at_everything(rolls: random.Random) -> None:
+    """Rows, promises taken away, history, takings, givings and the next look."""
+    snapshot = site(rolls)
+    assert decide_tick(snapshot) == work_out(PlainDesk(snapshot)).agenda()
+
+
+@settings(max_examples=200)
+@given(rolls=ROLLS)
+def test_rows_of_other_hosts_are_left_alone_and_change_nothing_but_what_their_holders_count(
+    rolls: random.Random,
+) -> None:
+    """What is bound elsewhere is neither written nor in the way; without it, everything is the same."""
+    snapshot = site(rolls)
+    records, agenda = snapshot.records, decide_tick(snapshot)
+    before = {row.id: row.host for row in records.reservations}
+    for row in (*agenda.rows, *agenda.drops):
+        if isinstance(row, Reservation):
+            assert before.get(row.id, "h") in {"", "h"}
+        if isinstance(row, Assignment):
+            assert row.slot.gpu.startswith("g")
+    ours = tuple(row for row in records.reservations if row.host in {"", "h"})
+    alone = replace(snapshot, records=replace(records, reservations=ours))
+    if not any(row.reservation in before.keys() - {one.id for one in ours} for row in records.assignments):
+        assert decide_tick(alone) == agenda
+
+
+@given(rolls=ROLLS)
+def test_what_people_keep_is_what_counting_every_row_says(rolls: random.Random) -> None:
+    """For whoever looks: their own promises leave a slot where it is."""
+    snapshot = site(rolls)
+    rows, owners = snapshot.records.assignments, {row.name: row.owner for row in snapshot.records.instances}
+    promised = {row.slot: row.reservation for row in rows if row.state is AssignmentState.PLANNED}
+    for looks in ("", *(row.id for row in snapshot.records.reservations)):
+        ledger = Guarantees(snapshot, looks)
+        kept = [row for row in rows if row.state in KEPT and (row.slot not in promised or promised[row.slot] == looks)]
+        held = Counter(owners[row.instance] for row in kept if row.instance in owners)
+        assert [ledger.held(person) for person in PEOPLE] == [held[person] for person in PEOPLE]
+        together = sum(held[name] for name in POLICY.groups["vision"].members)
+        assert ledger.group_beyond("vision") == together - 2
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A row with a color, of which grey ones are over and white ones are in no group."""
+
+    id: str
+    color: str
+
+
+THINGS = st.builds(Thing, st.sampled_from("abcde"), st.sampled_from(("red", "blue", "grey", "white")))
+STEPS = st.lists(st.tuples(st.sampled_from(("put", "put", "drop", "look")), THINGS), max_size=25)
+
+
+@settings(max_examples=300)
+@given(first=st.lists(THINGS, max_size=5, unique_by=lambda row: row.id), steps=STEPS)
+def test_a_table_that_is_worked_on_hands_on_what_would_be_found_in_it(
+    first: list[Thing], steps: list[tuple[str, Thing]]
+) -> None:
+    """At every look: the rows in order, by id and by group; and the tables before it are as they were."""
+    by_id: Once[tuple[Thing, ...], Mapping[str, Thing]] = Once(lambda rows: {row.id: row for row in rows})
+    by_color = Groups[Thing, str](lambda row: None if row.color in {"white", "grey"} else row.color)
+    start = tuple(row for row in first if row.color != "grey")
+    table = Working(start, by_id, (by_color,), living=lambda row: row.color != "grey")
+    plain = {row.id: row for row in start}
+    looks: list[tuple[Thing, ...]] = [start]
+    for do, row in steps:
+        if do == "put":
+            table.put(row)
+            plain[row.id] = row
+        elif do == "drop" and row.id in plain:
+            table.drop(row.id)
+            del plain[row.id]
+        living = [one for one in plain.values() if one.color != "grey"]
+        for color in ("red", "blue"):
+            assert set(table.of(by_color, color)) == {one for one in living if one.color == color}
+        if do == "look":
+            assert table.shown() == tuple(living)
+            looks.append(table.shown())
+    for rows in looks:
+        assert by_id(rows) == {row.id: row for row in rows}
+        colors = {row.color for row in rows} - {"white"}
+        assert {color: set(found) for color, found in by_color(rows).items()} == {
+            color: {row for row in rows if row.color == color} for color in colors
+        }
