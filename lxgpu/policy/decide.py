@@ -42,9 +42,10 @@ def decide_attach(snapshot: Snapshot, request: GpuRequest) -> Plan:
 def decide_release(
     snapshot: Snapshot, instance: str, *, count: int | None = None, uuids: tuple[str, ...] = (), busy: bool = False
 ) -> Plan:
-    """Which cards an instance gives back: the named ones, or `count` of them (None: all), newest first.
+    """Which cards an instance gives back: the named ones, or `count` of them (None: all).
 
-    A card in use is given back only by name or with `busy`. Codes: `not_held`, `busy`.
+    Unbooked ones go first, then those whose time is over, idle ones, the newest. A card in use is given back only by
+    name or with `busy`. Codes: `not_held`, `busy`.
     """
     held = snapshot.records.held_by(instance)
     reasons = [Reason("not_held", f"{instance} does not hold {uuid}") for uuid in uuids if not _holds(held, uuid)]
@@ -54,7 +55,7 @@ def decide_release(
         chosen = [row for row in held if row.slot.gpu in uuids]
     else:
         working = {row.slot: _working(snapshot, row.slot) for row in held}
-        order = sorted(held, key=lambda row: (working[row.slot], -(row.since or row.created_at).timestamp()))
+        order = sorted(held, key=lambda row: _dearness(snapshot, row, working=working[row.slot]))
         chosen = order[: len(held) if count is None else count]
         in_use = [row.slot.gpu for row in chosen if working[row.slot]]
         if in_use and not busy:
@@ -98,6 +99,13 @@ def _attach_steps(snapshot: Snapshot, request: GpuRequest, slots: tuple[Slot, ..
 
 def _holds(held: tuple[Assignment, ...], uuid: str) -> bool:
     return any(row.slot.gpu == uuid for row in held)
+
+
+def _dearness(snapshot: Snapshot, row: Assignment, *, working: bool) -> tuple[bool, bool, bool, float, Slot]:
+    """How little somebody wants to lose a card: booked, its time not over, at work, long had."""
+    booking = snapshot.records.reservation(row.reservation)
+    lasts = row.until is None or row.until > snapshot.now
+    return (booking is not None, lasts, working, -(row.since or row.created_at).timestamp(), row.slot)
 
 
 def _working(snapshot: Snapshot, slot: Slot) -> bool:
