@@ -15,18 +15,20 @@ from lxgpu.policy import words
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.idleness import takeable_at, warnings_due
 from lxgpu.policy.pending import ahead_s, need_of
+from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.supply import Supply, supply
 
 ENDS_S = 10 * 60
 """So long before its end the holder of a booking hears of it."""
 LEASE_S = 86400
 """So long before its end the holder of a lease hears of it; of a short lease a tenth of its length before."""
+_AHEAD = frozenset({ReservationState.SCHEDULED, ReservationState.PREPARING})
 
 
 def herald(desk: Desk) -> None:
     """Everything that it is time to say."""
     for row in desk.mine():
-        if row.kind is Kind.BOOKING and row.state is ReservationState.SCHEDULED and row.start:
+        if row.kind is Kind.BOOKING and row.state in _AHEAD and row.start and not row.told.get(ASAP):
             _before(desk, row, row.start)
         elif row.state is ReservationState.ACTIVE and row.until:
             _at_the_end(desk, row, row.until)
@@ -42,7 +44,7 @@ def _before(desk: Desk, row: Reservation, start: datetime) -> None:
     rules = desk.given.policy.rules.bookings
     lead = timedelta(seconds=ahead_s(desk.given.policy))
     told = dict(row.told)
-    for distance in rules.notice_s:
+    for distance in rules.notice_s if row.state is ReservationState.SCHEDULED else ():
         at = start - timedelta(seconds=distance)
         key = f"ahead-{distance}"
         if key in told or at < row.created_at or start - lead <= at:
