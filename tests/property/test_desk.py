@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+import pytest
 from desk_worlds import PEOPLE, POLICY, site
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy import supplying
 from lxgpu.policy.agenda import decide_tick, work_out
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.guarantees import KEPT, Guarantees
@@ -75,6 +77,17 @@ def test_the_agenda_is_the_same_as_by_looking_at_everything(rolls: random.Random
     """Rows, promises taken away, history, takings, givings and the next look."""
     snapshot = site(rolls)
     assert decide_tick(snapshot) == work_out(PlainDesk(snapshot)).agenda()
+
+
+@settings(max_examples=400)
+@given(rolls=ROLLS)
+def test_nobody_is_passed_over_because_another_failed_who_is_not_their_like(rolls: random.Random) -> None:
+    """Where nothing is remembered of those who failed, each is asked about, and the same ones get their cards."""
+    snapshot = site(rolls)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(supplying, "_shape", lambda *_row_and_need: object())
+        plain = decide_tick(snapshot)
+    assert decide_tick(snapshot) == plain
 
 
 @settings(max_examples=200)
