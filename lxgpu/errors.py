@@ -176,7 +176,13 @@ CATALOGUE: dict[str, Entry] = {
     "in_the_past": Entry(Exit.REFUSED, "The time asked for has begun or is over; nothing can be booked in the past."),
     "over_open_hours": Entry(
         Exit.REFUSED,
-        "One person may have only so many GPU-hours booked ahead at a time (`reservations.open_gpu_hours`).",
+        "One person may have only so many GPU-hours booked ahead or waiting in the queue at a time"
+        " (`reservations.open_gpu_hours`).",
+    ),
+    "over_open": Entry(
+        Exit.REFUSED,
+        "One person may have 20 requests in the queue and 100 bookings ahead. `lxgpu reservations` lists them;"
+        " `lxgpu reservation cancel ID` gives one up.",
     ),
     "over_gpu_hours": Entry(
         Exit.REFUSED,
@@ -266,6 +272,10 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "unavailable": Entry(Exit.UNAVAILABLE, "LXD or NVML does not answer. `lxgpu doctor` looks for the cause."),
     "engine": Entry(Exit.UNAVAILABLE, "LXD answered with an error that lxgpu does not know how to mend."),
+    "too_often": Entry(
+        Exit.UNAVAILABLE,
+        "Several changes asked for in this container wait for their turn, since only so many go through at a time.",
+    ),
     "attach_failed": Entry(
         Exit.UNAVAILABLE,
         "The card did not arrive in the container as it should. What was done has been undone.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,5 +47,6 @@ def ask(path: Path, method: str, route: str, body: object = None) -> tuple[int, 
     """One question, as the program inside asks it; `body` may be bytes, to be sent as they are."""
     content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     with dial(path) as link:
-        link.sendall(request(method, route, content))
+        with suppress(BrokenPipeError, ConnectionResetError):  # it may be cut before all is said
+            link.sendall(request(method, route, content))
         return answer(link)

@@ -27,6 +27,7 @@ _HTTP = {
     Exit.UNAVAILABLE: 503,
     Exit.TIMED_OUT: 504,
 }
+_TOO_MANY = 429
 
 
 class GuestUses(Protocol):
@@ -139,4 +140,5 @@ def _errors(app: FastAPI, fault: Callable[[Exception], None]) -> None:
 
 def _answer(error: LxgpuError) -> Response:
     told = {"code": error.code, "what": error.brief, "why": error.why, "fix": error.fix or None}
-    return _Json({"error": {**told, "exit": int(error.status)}}, status_code=_HTTP.get(error.status, 500))
+    status = _TOO_MANY if error.code == "too_often" else _HTTP.get(error.status, 500)
+    return _Json({"error": {**told, "exit": int(error.status)}}, status_code=status)

@@ -106,7 +106,7 @@ class GuestSockets:
 
     async def _serve(self, door: _Door) -> None:
         """Take callers in, one by one, as long as there is room."""
-        loop, room, state = asyncio.get_running_loop(), asyncio.Semaphore(CONNECTIONS), ServerState()
+        loop, room = asyncio.get_running_loop(), asyncio.Semaphore(CONNECTIONS)
         config: uvicorn.Config | None = None
         while True:
             await room.acquire()
@@ -118,17 +118,28 @@ class GuestSockets:
                 continue
             try:
                 config = config or self._config(door.name)
-                guarded = self._guarded(door, room, H11Protocol(config, state, {}, loop))
+                state = ServerState()
+                guarded = self._guarded(door, room, H11Protocol(config, state, {}, loop), state.tasks)
                 await loop.connect_accepted_socket(partial(_given, guarded), caller)
             except BaseException:
                 caller.close()
                 raise
             await asyncio.sleep(PACE_S)
 
-    def _guarded(self, door: _Door, room: asyncio.Semaphore, inner: asyncio.Protocol) -> Guarded:
+    def _guarded(
+        self, door: _Door, room: asyncio.Semaphore, inner: asyncio.Protocol, asked: set[asyncio.Task[None]]
+    ) -> Guarded:
+        """A caller. The room it takes is free again when the connection and all that was `asked` over it have ended."""
+
         def ended() -> None:
             door.inside.discard(guarded)
-            room.release()
+            left = list(asked)
+            for task in left:
+                task.cancel()  # nobody hears the answer; a change that still waits is not made
+            if left:
+                asyncio.gather(*left, return_exceptions=True).add_done_callback(lambda _: room.release())
+            else:
+                room.release()
 
         guarded = Guarded(inner, ended, read_s=self._read_s, life_s=self._life_s)
         door.inside.add(guarded)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import TypeVar
+
+from lxgpu.errors import LxgpuError
 
 T = TypeVar("T")
 
 AT_ONCE = 10
 EVERY_S = 6.0
 """So many changes go through at once, then one in so many seconds: each is written into the history for ever."""
+WAITING = 4
+"""So many changes of a container wait for their turn, fewer than it has connections: who only looks still gets in."""
 
 
 class Turns:
     """The turns of one container.
 
     One question is worked on at a time, in a thread of the loop's pool, so that no container takes all threads. A
-    change beyond what is allowed waits, and nobody but the container's own callers waits with it.
+    change beyond what is allowed waits, and nobody but the container's own callers waits with it; beyond `WAITING` it
+    is refused. Who is cancelled while waiting has asked for nothing; what is in a thread already goes on to its end,
+    and the turn lasts until then.
     """
 
     def __init__(self, *, at_once: int = AT_ONCE, every_s: float = EVERY_S) -> None:
@@ -26,16 +33,52 @@ class Turns:
         self._every_s = every_s
         self._credit_s = every_s * at_once
         self._spent_until = 0.0
+        self._waiting = 0
 
     async def read(self, ask: Callable[[], T]) -> T:
         """Answer a question."""
         async with self._one:
-            return await asyncio.to_thread(ask)
+            return await _in_thread(ask)
 
     async def change(self, do: Callable[[], T]) -> T:
-        """Make a change, when it is this container's turn."""
+        """Make a change, when it is this container's turn.
+
+        Raises:
+            LxgpuError: `too_often`: so many wait already.
+        """
+        if self._waiting >= WAITING:
+            why = f"{self._waiting} changes asked for in this container wait for their turn"
+            raise LxgpuError("too_often", "too many changes at once", why=why, fix="try again in a minute")
+        self._waiting += 1
+        try:
+            await self._turn()
+        finally:
+            self._waiting -= 1
+        return await self.read(do)
+
+    async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
         async with self._queue:
-            self._spent_until = max(self._spent_until, loop.time() - self._credit_s) + self._every_s
-            await asyncio.sleep(max(0.0, self._spent_until - loop.time()))
-        return await self.read(do)
+            begins = max(self._spent_until, loop.time() - self._credit_s) + self._every_s
+            await asyncio.sleep(max(0.0, begins - loop.time()))
+            self._spent_until = begins  # not before: who went away meanwhile has spent nothing
+
+
+async def _in_thread(ask: Callable[[], T]) -> T:
+    """The answer of a thread. Cancelled, it keeps a thread that has not begun from beginning, and waits for the end."""
+    given_up = threading.Event()
+
+    def work() -> T:
+        if given_up.is_set():
+            raise InterruptedError
+        return ask()
+
+    answer = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(answer)
+    except asyncio.CancelledError:
+        given_up.set()
+        await asyncio.wait({answer})
+        if not answer.cancelled():
+            answer.exception()  # there is nobody to tell it to
+        raise

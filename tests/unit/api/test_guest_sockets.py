@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import threading
@@ -16,6 +17,7 @@ from house import until
 from lxgpu.api.app import guest_app
 from lxgpu.api.gate import BODY_BYTES
 from lxgpu.api.serving import CONNECTIONS, GuestSockets
+from lxgpu.api.turns import AT_ONCE, WAITING
 
 
 def inside(folder):
@@ -224,6 +226,60 @@ def test_changes_beyond_a_handful_wait(guests):
         assert state(guests, "alice") == 200
         assert late.result()[0] == 0, "the connection's life (4 s here) ends before its turn (6 s) comes"
     assert len(guests.uses.asked) == 11
+
+
+def tasks(guests):
+    """How many tasks the sockets' loop has."""
+
+    async def number():
+        return len(asyncio.all_tasks())
+
+    return asyncio.run_coroutine_threadsafe(number(), guests.sockets._loop).result()  # noqa: SLF001 -- its memory
+
+
+def test_who_asks_and_goes_away_leaves_nothing_behind(guests):
+    """Hundreds of callers with padded changes, each gone before the answer: no task stays, and their changes do not."""
+    before, padded = tasks(guests), b'{"seconds": 60' + b" " * 60_000 + b"}"
+    for _ in range(AT_ONCE):
+        assert ask(guests.path("alice"), "POST", "/v1/extend", {"seconds": 60})[0] == 200
+    most, ends = 0, time.monotonic() + 3
+    while time.monotonic() < ends:
+        with suppress(OSError), dial(guests.path("alice")) as link:
+            link.sendall(request("POST", "/v1/extend", padded))
+            time.sleep(0.01)
+        most = max(most, tasks(guests))
+    assert most <= before + CONNECTIONS + 1
+    assert until(lambda: tasks(guests) <= before + 1)
+    assert len(guests.uses.asked) == AT_ONCE
+    assert until(lambda: patient(guests, "alice") == 200)
+
+
+def test_who_goes_away_while_it_is_worked_on_gets_no_second_thread(guests):
+    """The thread cannot be stopped, so the container's next question waits for its end; others are answered."""
+    guests.uses.hold.clear()
+    with dial(guests.path("alice")) as link:
+        link.sendall(request("GET", "/v1/status"))
+        assert until(lambda: guests.uses.inside.get("alice"))
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(state, guests, "alice")
+        assert ask(guests.path("bob"), "GET", "/v1/why")[0] == 200
+        guests.uses.hold.set()
+        assert later.result() == 200
+    assert guests.uses.most == {"alice": 1}
+
+
+def test_beyond_a_few_waiting_changes_the_next_is_refused(guests):
+    """With a next step; looking goes on."""
+    body = {"seconds": 60}
+    for _ in range(AT_ONCE):
+        assert ask(guests.path("alice"), "POST", "/v1/extend", body)[0] == 200
+    with ThreadPoolExecutor(WAITING) as pool:
+        waiting = [pool.submit(ask, guests.path("alice"), "POST", "/v1/extend", body) for _ in range(WAITING)]
+        assert until(lambda: len(guests.sockets._doors["alice"].inside) == WAITING)  # noqa: SLF001 -- all are in
+        status, told = ask(guests.path("alice"), "POST", "/v1/extend", body)
+        assert (status, told["error"]["code"], told["error"]["fix"]) == (429, "too_often", "try again in a minute")
+        assert state(guests, "alice") == 200
+        assert [one.result()[0] for one in waiting] == [0] * WAITING, "their connections end before their turn comes"
 
 
 def test_who_does_not_read_the_answer_holds_nothing(guests):
