@@ -127,8 +127,12 @@ def world(
 
 
 def from_case(case: Mapping[str, Any], folder: Path) -> Snapshot:
-    """The world of one case: `policy`, `have`, `booked`, `waiting`, `held`, `past`, `out`."""
-    rows = [reservation(**row) for row in (*case.get("booked", ()), *case.get("waiting", ()))]
+    """The world of one case: `policy`, `have`, `booked`, `waiting`, `held`, `past`, `out`; `copies` of one row."""
+    rows = [
+        reservation(**{**row, "id": f"{row['id']}{number or ''}"})
+        for row in ({"copies": 1} | one for one in (*case.get("booked", ()), *case.get("waiting", ())))
+        for number in range(row.pop("copies"))
+    ]
     held, past = (
         [holding(number, **row) for number, row in enumerate(case.get(name, ()), start=first)]
         for name, first in (("held", 0), ("past", 1000))

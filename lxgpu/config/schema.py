@@ -127,7 +127,7 @@ class ReservationsEntry(Strict):
     longest: Duration = optional("The longest booking.", default="7d")
     max_gpus: Count = optional("The most cards of one booking.", default=4)
     no_show: Duration = optional("A booking that nobody uses ends after this.", default="1h")
-    open_gpu_hours: Count = optional("GPU-hours one person may have booked ahead.", default=336)
+    open_gpu_hours: Count = optional("GPU-hours one person may have booked ahead or waiting in the queue.", default=336)
     free_window: Duration = optional("What is free this near is open to all.", default="12h")
     bind_before: Duration = optional("Cards are chosen this long before the start.", default="15m")
     give_up_after: Duration = optional("A start that fails this long is given up.", default="15m")

@@ -96,7 +96,7 @@ class PreemptionRules:
 
 @dataclass(frozen=True, slots=True)
 class BookingRules:
-    """Bounds of bookings. `open_gpu_hours` is what one person may have booked ahead at a time.
+    """Bounds of bookings. `open_gpu_hours` is what one person may have booked ahead or waiting at a time.
 
     What is free within `free_window_s` is open to all. Cards are bound `bind_before_s` before the start, a start is
     given up `give_up_after_s` after it, likely victims hear at `notice_s` before. A booking that nobody uses

@@ -16,11 +16,21 @@ from lxgpu.model.reservation import Kind, Reservation
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, Span, larger
 from lxgpu.policy.fairness import used_s
-from lxgpu.policy.lookup import bookings_by_owner, by_instance, instances_by_owner, reservations_by_id
+from lxgpu.policy.lookup import (
+    bookings_by_owner,
+    by_instance,
+    instances_by_owner,
+    requests_by_owner,
+    reservations_by_id,
+)
 from lxgpu.policy.placement import fits
 from lxgpu.units import format_duration
 
 HOUR_S = 3600
+MOST_WAITING = 20
+"""So many requests of one person are in the queue at a time: each look of the daemon weighs every one of them."""
+MOST_BOOKINGS = 100
+"""And so many bookings are ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +77,20 @@ def over_limits(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
 
 
 def over_hours(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
-    """Where the person would have too much booked ahead, or use too much within the window of their allowance."""
+    """Where the person would have too much booked ahead, or use too much within the window of their allowance.
+
+    What waits in the queue counts as if it began now.
+    """
     now, person, most = snapshot.now, asked.request.owner, snapshot.policy.rules.bookings.open_gpu_hours
-    ahead = [_span(row) for row in booked(snapshot, person, asked.but)]
+    rows = [_span(row) for row in booked(snapshot, person, asked.but)]
+    queued = [_if_now(row, now) for row in _waiting(snapshot, person, asked.but)]
     new = [Span(start, until, asked.request.gpus, "") for start, until in asked.times]
-    wanted, had = (sum(_hours(span, now, None) for span in spans) for spans in (new, ahead))
-    if had + wanted > most:
-        text = f"one person may have {most} GPU-hours booked ahead, {had:g} are booked, {wanted:g} more are asked for"
-        yield Reason("over_open_hours", text)
+    wanted, had, waits = (sum(_hours(span, now, None) for span in spans) for spans in (new, rows, queued))
+    if had + waits + wanted > most:
+        text = f"one person may have {most} GPU-hours booked ahead, {had:g} are booked"
+        text += f", {waits:g} wait in the queue" if waits else ""
+        yield Reason("over_open_hours", f"{text}, {wanted:g} more are asked for")
+    ahead = [*rows, *queued]
     allowance = entitled_at(snapshot, person, now).gpu_hours
     if allowance is None:
         return
@@ -88,9 +104,29 @@ def over_hours(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
             return
 
 
+def over_open(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
+    """Where the person would have too many requests in the queue, or too many bookings; a change adds none."""
+    if asked.but:
+        return
+    person = asked.request.owner
+    if asked.request.at is None:
+        had = len(_waiting(snapshot, person, asked.but))
+        if had >= MOST_WAITING:
+            text = f"one person may have {MOST_WAITING} requests in the queue, {person} has {had}"
+            yield Reason("over_open", text)
+    elif (had := len(booked(snapshot, person, asked.but))) + len(asked.times) > MOST_BOOKINGS:
+        text = f"one person may have {MOST_BOOKINGS} bookings ahead, {person} has {had}"
+        yield Reason("over_open", f"{text}, {len(asked.times)} more are asked for")
+
+
 def booked(snapshot: Snapshot, person: str, but: frozenset[str]) -> list[Reservation]:
     """A person's open bookings, those named left out."""
     rows = bookings_by_owner(snapshot.records.reservations).get(person, ())
+    return [row for row in rows if row.id not in but]
+
+
+def _waiting(snapshot: Snapshot, person: str, but: frozenset[str]) -> list[Reservation]:
+    rows = requests_by_owner(snapshot.records.reservations).get(person, ())
     return [row for row in rows if row.id not in but]
 
 
@@ -102,6 +138,10 @@ def entitled_at(snapshot: Snapshot, person: str, at: datetime) -> Entitlement:
 
 def _span(row: Reservation) -> Span:
     return Span(row.start or row.created_at, row.until, row.gpus, row.id)
+
+
+def _if_now(row: Reservation, now: datetime) -> Span:
+    return Span(now, row.until_if_begun(now), row.gpus, row.id)
 
 
 def _most(rows: list[Reservation], start: datetime, until: datetime) -> int:

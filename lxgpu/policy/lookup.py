@@ -69,6 +69,8 @@ bookings_by_owner = Groups[Reservation, str](
     lambda row: row.owner if row.kind is Kind.BOOKING and row.open and row.start and row.until else None
 )
 """Open bookings that have their times, by person."""
+requests_by_owner = Groups[Reservation, str](lambda row: row.owner if row.kind is Kind.REQUEST and row.open else None)
+"""Requests in the queue, by person."""
 promised_by_pool = Groups[Reservation, tuple[str, str]](
     lambda row: (row.host, row.pool) if row.kind is Kind.BOOKING and row.state in PROMISED and row.start else None
 )

@@ -19,6 +19,7 @@ _REMEMBERED = frozenset({Exit.NOT_ALLOWED, Exit.REFUSED, Exit.NO_CAPACITY})
 _FIXES = {
     "over_limit": "ask for less, give some back (lxgpu release), or have the policy file changed",
     "over_group_limit": "wait until the group gives some back, or have the policy file changed",
+    "over_open": "lxgpu reservations lists them; lxgpu reservation cancel ID gives one up",
     "no_capacity": "lxgpu gpus shows who holds them until when; repeat then, or have one given back (lxgpu release)",
     "booked": "lxgpu reservations --calendar shows when they are free; lxgpu reserve asks for a time",
     "not_free": "lxgpu gpus --free lists the free ones",

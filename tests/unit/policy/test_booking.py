@@ -23,7 +23,8 @@ def asked(asks: dict[str, Any]) -> tuple[ReserveRequest, dict[str, Any]]:
     start, until, who = hours(asks["from"]), hours(asks["until"]), asks.get("who", "alice")
     length = int((until - start).total_seconds())
     model, name = asks.get("model", "*"), asks.get("class", "")
-    request = ReserveRequest(who, who, asks["gpus"], length, at=start, model=model, class_name=name)
+    at = None if asks.get("soon") else start
+    request = ReserveRequest(who, who, asks["gpus"], length, at=at, model=model, class_name=name)
     return request, {"start": start, "until": until, "but": frozenset(asks.get("instead", ()))}
 
 
