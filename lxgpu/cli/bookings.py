@@ -53,7 +53,11 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False) -> Ledge
         rows=rows,
         events=tuple(store.events(limit=_EVENTS)) if rows else (),
         standing=standing.standings(
-            records, policy, host=wiring.host_name(), now=now, past=store.closed_since(now - standing.LOOKS_BACK)
+            records,
+            policy,
+            host=wiring.host_name(),
+            now=now,
+            past=store.closed_since(standing.counts_since(policy, now)),
         ),
     )
 

@@ -31,6 +31,9 @@ LIVE = frozenset(
     }
 )
 
+PASSING = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
+"""What counts as had: a card that is being released or stuck does not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:

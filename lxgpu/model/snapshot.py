@@ -100,7 +100,8 @@ class Snapshot:
     `unix_groups` maps a person to the host's Unix groups that they are in. `verdicts` judge the held slots by their
     samples (one that is missing is not judged). `past` are assignments closed within the time that fairness and caps
     look back, newest first. `shows` are the running bookings of which there was any sign of use (what cannot be told
-    counts as one). `heard` are the kinds and times of what was told about held slots, by assignment.
+    counts as one), `watched` says from when on each of the others was looked at without a gap. `heard` are the kinds
+    and times of what was told about held slots, by assignment.
     """
 
     now: datetime
@@ -111,4 +112,5 @@ class Snapshot:
     verdicts: Mapping[Slot, IdleVerdict] = field(default_factory=dict)
     past: tuple[Assignment, ...] = ()
     shows: frozenset[str] = frozenset()
+    watched: Mapping[str, datetime] = field(default_factory=dict)
     heard: Mapping[str, tuple[tuple[str, datetime], ...]] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.closing import close_over
+from lxgpu.policy.closing import close_over, give_up_starts
 from lxgpu.policy.desk import Agenda, Desk
 from lxgpu.policy.handing import hand_over
 from lxgpu.policy.heralds import herald
@@ -14,17 +14,20 @@ from lxgpu.policy.yielding import settle_warned
 def decide_tick(snapshot: Snapshot, *, paused: bool = False) -> Agenda:
     """Everything that the state of things asks for at this moment.
 
-    Paused, nothing new is taken from anybody: what is over ends, and what is free is handed over.
+    Paused, nothing new is taken from anybody, and nobody misses anything: what is over ends, and what is free is handed
+    over.
     """
     return work_out(Desk(snapshot), paused=paused).agenda()
 
 
 def work_out(desk: Desk, *, paused: bool = False) -> Desk:
     """The same, on a desk that may have more on it than what is written down."""
-    close_over(desk)
+    close_over(desk, paused=paused)
     if not paused:
         settle_warned(desk)
-        meet(desk)
+    meet(desk, free_only=paused)
     hand_over(desk)
+    if not paused:
+        give_up_starts(desk)
     herald(desk)
     return desk

@@ -5,27 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.assignment import PASSING, AssignmentState
 from lxgpu.model.instance import InstanceState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
-from lxgpu.policy.desk import Desk, Taking
+from lxgpu.policy.desk import Desk
 from lxgpu.policy.lookup import at_work
+from lxgpu.policy.noshow import give_up, judge_use
 
 _LOSING = frozenset({InstanceState.SUSPENDED, InstanceState.DELETING, InstanceState.TRASHED})
 
 
-def close_over(desk: Desk) -> None:
-    """Everything whose time has come, in the order of ids."""
+def close_over(desk: Desk, *, paused: bool = False) -> None:
+    """Everything whose time has come, in the order of ids. Paused, nobody is taken to have missed their booking."""
     for row in desk.mine():
         reason = _forfeited(desk, row)
         if reason:
             end(desk, row, ReservationState.CANCELLED, reason)
         elif row.state is ReservationState.ACTIVE:
-            _running(desk, row)
+            _running(desk, row, paused=paused)
         elif row.kind is Kind.RETURN:
             _claim(desk, row)
-        else:
+
+
+def give_up_starts(desk: Desk) -> None:
+    """Starts that could not be kept are given up after a while: the last thing of a decision, when all was tried."""
+    for row in desk.mine():
+        if row.kind is not Kind.RETURN and row.state in {ReservationState.SCHEDULED, ReservationState.PREPARING}:
             _awaited(desk, row)
 
 
@@ -48,39 +54,19 @@ def _forfeited(desk: Desk, row: Reservation) -> str:
     return ""
 
 
-def _running(desk: Desk, row: Reservation) -> None:
+def _running(desk: Desk, row: Reservation, *, paused: bool) -> None:
     held = [item for item in desk.live(row.id) if item.state is not AssignmentState.QUARANTINED]
     if row.until is not None and row.until <= desk.now:
         end(desk, row, ReservationState.FINISHED, "its time is over")
     elif not held:
         end(desk, row, ReservationState.FINISHED, "given back")
-    elif row.used_at is None and row.id in desk.given.shows:
-        desk.put(replace(row, used_at=desk.now))
-    elif row.used_at is None:
-        _missed(desk, row)
+    elif not paused and judge_use(desk, row):
+        give_up(desk, row)
     elif len(held) < row.gpus:
-        desk.put(replace(row, gpus=len(held)))
+        desk.put(replace(desk.reservations[row.id], gpus=len(held)))
         desk.note("shrunk", row.instance, detail={"reservation": row.id, "gpus": len(held), "were": row.gpus})
     if row.until is not None:
         desk.look_again(row.until)
-
-
-def _missed(desk: Desk, row: Reservation) -> None:
-    """A booking that nobody came to: its cards go back."""
-    limit = timedelta(seconds=desk.given.policy.rules.bookings.no_show_s)
-    if row.start is None or row.start + limit > desk.now:
-        desk.look_again(None if row.start is None else row.start + limit)
-        return
-    held = [item for item in desk.live(row.id) if item.state is AssignmentState.ACTIVE]
-    if not held or busy(desk, row.instance):
-        return
-    end(desk, row, ReservationState.MISSED, "nobody came")
-    no_show = desk.given.policy.rules.bookings.no_show_s
-    desk.tell("booking_missed", row.instance, about=row.id, facts={**words.booking(row), "no_show": no_show})
-    for item in held:
-        desk.put(replace(item, state=AssignmentState.RELEASING, outcome="no_show"))
-    slots = tuple(item.slot for item in held)
-    desk.takings.append(Taking(row.instance, slots, "no_show", "no_show", row.class_name, row.id))
 
 
 def _claim(desk: Desk, row: Reservation) -> None:
@@ -92,12 +78,16 @@ def _claim(desk: Desk, row: Reservation) -> None:
 
 
 def _awaited(desk: Desk, row: Reservation) -> None:
-    """A start that could not be kept is given up after a while; what has been got until then goes on as a lease."""
-    if row.start is None or row.state is ReservationState.WAITING:
+    """What has been got until then goes on as a lease; what is free and on its way is waited for."""
+    if row.start is None:
         return
     limit = row.start + timedelta(seconds=desk.given.policy.rules.bookings.give_up_after_s)
     if limit > desk.now:
         desk.look_again(limit)
+        return
+    promises = desk.planned(row.id)
+    coming = [item for item in desk.live(row.id) if item.state in PASSING]
+    if len(promises) + len(coming) >= row.gpus and not any(desk.holder(item.slot) for item in promises):
         return
     end(desk, row, ReservationState.FAILED, "its cards could not be had in time")
     why, then = "its cards could not be had in time", "book again; lxgpu reservations --calendar shows what is free"

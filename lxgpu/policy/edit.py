@@ -29,6 +29,9 @@ def decide_edit(
     if not row.open or row.kind is Kind.RETURN:
         text = f"{row.id} is {'a claim' if row.kind is Kind.RETURN else row.state.value}"
         return Decided(Plan(Verdict.REFUSED, (Reason("conflict", f"{text} and cannot be changed"),)))
+    if row.state is ReservationState.WAITING and (at is not None or until is not None):
+        text = f"{row.id} waits for its turn and has no time yet; cancel it and book the time you want"
+        return Decided(Plan(Verdict.REFUSED, (Reason("conflict", text),)))
     if running and ((at is not None and at != row.start) or number > row.gpus):
         text = f"{row.id} has begun: its start and more cards cannot be had any more; book those anew"
         return Decided(Plan(Verdict.REFUSED, (Reason("conflict", text),)))

@@ -11,9 +11,22 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.quota import Policy
+from lxgpu.model.rules import DAY
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.lookup import by_instance, names_of, past_by_instance
+
+HALF_LIVES = 5
+"""After so many half-lives what somebody used counts for nothing any more."""
+
+
+def looks_back_s(policy: Policy) -> int:
+    """How far back anything asked of the past reaches: use that still counts, GPU-hours, and how often one was hit."""
+    terms = (policy.defaults, *policy.users.values(), *(group.each for group in policy.groups.values()))
+    hours = [level.gpu_hours.window_s for level in terms if level.gpu_hours is not None]
+    hits = [one.max_preemptions.window_s for one in policy.classes.values() if one.max_preemptions is not None]
+    return max(HALF_LIVES * policy.rules.bookings.half_life_s, DAY, *hours, *hits)
 
 
 def used_s(snapshot: Snapshot, person: str, since: datetime) -> float:

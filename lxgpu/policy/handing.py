@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import PASSING, Assignment, AssignmentState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.closing import busy
 from lxgpu.policy.desk import Desk, Giving
 from lxgpu.policy.outlook import until_for_lease
-from lxgpu.policy.pending import PASSING, adoptable
+from lxgpu.policy.pending import adoptable
 from lxgpu.policy.placement import obstacles
 from lxgpu.policy.preemption import ASAP
 
+FAILED = "failed"
+"""How an assignment ends whose card could not be attached."""
+LONGEST_WAIT_S = 60
 _THERE = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
@@ -51,6 +54,9 @@ def _hand(desk: Desk, row: Reservation) -> None:
     whole = len(promises) + len(mine) + len(have) >= row.gpus
     if not whole or busy(desk, row.instance) or any(desk.holder(item.slot) for item in promises):
         return
+    if (again := _again_at(desk, row)) > desk.now:
+        desk.look_again(again)
+        return
     until = _until(desk, row)
     for item in mine:
         desk.put(replace(item, reservation=row.id, until=until, class_name=row.class_name or item.class_name))
@@ -58,6 +64,14 @@ def _hand(desk: Desk, row: Reservation) -> None:
         desk.put(replace(item, state=AssignmentState.ATTACHING, since=desk.now, until=until))
     if promises:
         desk.givings.append(Giving(row.instance, tuple(item.slot for item in promises), row.id))
+
+
+def _again_at(desk: Desk, row: Reservation) -> datetime:
+    """When it may be tried again: each attach that failed doubles the wait, up to a minute."""
+    failed = [item.closed_at for item in desk.given.past if item.reservation == row.id and item.outcome == FAILED]
+    tries = len({at for at in failed if at is not None})
+    last = max((at for at in failed if at is not None), default=desk.now)
+    return last + timedelta(seconds=min(2**tries, LONGEST_WAIT_S)) if tries else desk.now
 
 
 def _begin(desk: Desk, row: Reservation) -> None:
@@ -93,6 +107,9 @@ def _whole_time(desk: Desk, row: Reservation, there: Sequence[Assignment]) -> da
 
 
 def _until(desk: Desk, row: Reservation) -> datetime:
+    """When what is handed over ends. What comes back ends when it would have, and where others have booked it."""
     if row.until is not None and row.kind is not Kind.RETURN:
         return row.until
-    return desk.now + timedelta(seconds=row.duration_s)
+    until = row.until or desk.now + timedelta(seconds=row.duration_s)
+    but = frozenset({row.id, *(item.id for item in desk.planned(row.id))})
+    return until_for_lease(desk.snapshot, row.pool, row.instance, until, gpus=row.gpus, but=but)

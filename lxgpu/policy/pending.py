@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import PASSING, Assignment, AssignmentState
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation
@@ -13,9 +13,6 @@ from lxgpu.policy.desk import Desk
 from lxgpu.policy.placement import fits
 from lxgpu.policy.preemption import lead_s
 from lxgpu.policy.supply import longest_lead_s, soonest
-
-PASSING = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
-"""What counts as had: a card that is being released or stuck does not."""
 
 
 def need_of(desk: Desk, row: Reservation) -> Need:

@@ -131,7 +131,9 @@ def _no_place(
     blocked = obstacles(snapshot.records, snapshot.seen)
     cards = {gpu.uuid for gpu in snapshot.seen.gpus if gpu.model == pool}
     own = {row.slot.gpu for row in by_instance(snapshot.records.assignments).get(request.instance, ())} & cards
-    can = {slot.gpu for unit in units(snapshot, replace(need, kind=Kind.BOOKING)) for slot in unit.slots} & cards
+    takeable = units(snapshot, replace(need, kind=Kind.BOOKING))
+    # Who is idle now may work by then: a promise must not rest on that.
+    can = {slot.gpu for unit in takeable if unit.rule != "idle" for slot in unit.slots} & cards
     there = {uuid for uuid in cards if uuid not in blocked or blocked[uuid].code == "promised"} | own | can
     bookings = promised_by_pool(snapshot.records.reservations).get((snapshot.seen.host, pool), ())
     running = frozenset(row.id for row in bookings if row.state is ReservationState.ACTIVE)
@@ -139,9 +141,7 @@ def _no_place(
     free = Skyline(len(there), spans).free(start, until)
     if free >= request.gpus:
         return ()
-    text = (
-        f"{request.gpus} GPUs of {pool} asked for; {free} can be had at that time: the others' holders need not yield"
-    )
+    text = f"{request.gpus} GPUs of {pool} asked for; {free} can be had then: the others' holders need not yield"
     return (Reason("no_capacity", text),)
 
 

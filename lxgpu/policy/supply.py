@@ -31,10 +31,6 @@ class Supply:
     taken: tuple[Slot, ...] = ()
     units: tuple[Unit, ...] = ()
 
-    def unit_of(self, slot: Slot) -> Unit:
-        """The unit that a taken slot belongs to."""
-        return next(unit for unit in self.units if slot in unit.slots)
-
 
 def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
     """The cheapest way to meet a need on this host.

@@ -28,8 +28,8 @@ from lxgpu.policy.supply import Supply, supply
 from lxgpu.policy.victims import Unit
 
 
-def meet(desk: Desk) -> None:
-    """Every reservation that lacks cards and may have them now, in order."""
+def meet(desk: Desk, *, free_only: bool = False) -> None:
+    """Every reservation that lacks cards and may have them now, in order; with `free_only` nobody has to yield."""
     waiting, most = _waiting(desk), _most(desk)
     failed: set[Hashable] = set()
     passing: frozenset[str] | None = None  # None: nobody in the queue was blocked yet
@@ -39,11 +39,11 @@ def meet(desk: Desk) -> None:
             _prepare(desk, row, row.pool or need.pool)
             continue
         shape = _shape(desk, row, need)
-        queued = row.kind is Kind.REQUEST
+        queued = row.kind is Kind.REQUEST and not row.no_warning
         if shape in failed or need.gpus > most(need.pool) or (queued and passing is not None and row.id not in passing):
             continue
         found = supply(desk.snapshot, need)
-        if isinstance(found, Supply):
+        if isinstance(found, Supply) and not (free_only and found.units):
             _promise_all(desk, row, found)
             continue
         failed.add(shape)
@@ -66,7 +66,8 @@ def _waiting(desk: Desk) -> list[Reservation]:
         elif row.state is ReservationState.WAITING:
             others.append(row)
     due.sort(key=lambda row: (row.start or row.created_at, row.created_at, row.id))
-    return [*due, *in_order(desk.snapshot, others)]
+    first = [row for row in others if row.no_warning]  # an admin's word goes before the line
+    return [*first, *due, *in_order(desk.snapshot, [row for row in others if not row.no_warning])]
 
 
 def _most(desk: Desk) -> Callable[[str], int]:
@@ -94,7 +95,7 @@ def _passing(desk: Desk, line: Sequence[Reservation]) -> frozenset[str]:
 
     A claim waits for its own card, and a booking has its time; neither stands behind the queue.
     """
-    order = [row for row in line if row.kind is Kind.REQUEST]
+    order = [row for row in line if row.kind is Kind.REQUEST and not row.no_warning]
     return frozenset(start.reservation.id for start in backfill(desk.snapshot, order).starts)
 
 

@@ -9,11 +9,13 @@ from datetime import timedelta
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
-from lxgpu.policy import words
+from lxgpu.policy import noshow, words
 from lxgpu.policy.closing import busy
 from lxgpu.policy.desk import Desk, Taking
 from lxgpu.policy.pending import model_of, need_of
 from lxgpu.policy.preemption import units
+
+_WARNINGS = frozenset({"warned", "booking_missed"})
 
 
 def settle_warned(desk: Desk) -> None:
@@ -22,7 +24,9 @@ def settle_warned(desk: Desk) -> None:
     warned = [row for row in desk.here() if row.state is AssignmentState.WARNED]
     for row in sorted(warned, key=lambda item: (item.slot, item.id)):
         claimant = claimant_of(desk, row.slot)
-        if claimant is None:
+        if row.outcome == noshow.RULE:
+            _absent(desk, row, due)
+        elif claimant is None:
             call_off(desk, row, "nobody needs it any more")
         elif _stands(desk, row, claimant):
             desk.look_again(row.due_at)
@@ -32,7 +36,16 @@ def settle_warned(desk: Desk) -> None:
             call_off(desk, row, "it is in use again" if row.outcome == "idle" else "the rule applies no more")
     for (instance, reservation, rule), rows in due.items():
         if not busy(desk, instance):
-            _take(desk, rows, desk.reservations[reservation], rule)
+            _take(desk, rows, desk.reservations.get(reservation), rule)
+
+
+def _absent(desk: Desk, row: Assignment, due: dict[tuple[str, str, str], list[Assignment]]) -> None:
+    """A card of a booking that nobody came to: whoever comes in the grace keeps it until somebody waits."""
+    desk.look_again(row.due_at)
+    if noshow.came_after_all(desk, row):
+        call_off(desk, row, "it is in use after all")
+    elif _over(desk, row):
+        due[row.instance, "", row.outcome].append(row)
 
 
 def claimant_of(desk: Desk, slot: Slot) -> Reservation | None:
@@ -53,8 +66,12 @@ def call_off(desk: Desk, row: Assignment, why: str) -> None:
 
 
 def _stands(desk: Desk, row: Assignment, claimant: Reservation) -> bool:
-    """Whether the rule that it was warned by, or another, still gives the card to who waits for it."""
-    return any(row.slot in unit.slots for unit in units(desk.snapshot, need_of(desk, claimant)))
+    """Whether the rule that it was warned by still gives the card to who waits for it.
+
+    By another rule it is warned anew, with that one's grace and bounds: people are told what calls a warning off.
+    """
+    found = (unit for unit in units(desk.snapshot, need_of(desk, claimant)) if row.slot in unit.slots)
+    return any(unit.rule == row.outcome or {unit.rule, row.outcome} <= words.FINAL for unit in found)
 
 
 def _over(desk: Desk, row: Assignment) -> bool:
@@ -62,11 +79,14 @@ def _over(desk: Desk, row: Assignment) -> bool:
     if row.due_at is None or row.due_at > desk.now:
         return False
     unsent = desk.given.records.notices
-    return not any(notice.kind == "warned" and notice.instance == row.instance for notice in unsent)
+    return not any(notice.kind in _WARNINGS and notice.instance == row.instance for notice in unsent)
 
 
-def _take(desk: Desk, rows: list[Assignment], claimant: Reservation, rule: str) -> None:
+def _take(desk: Desk, rows: list[Assignment], claimant: Reservation | None, rule: str) -> None:
     first = rows[0]
+    if claimant is None:
+        _take_back(desk, rows, rule)
+        return
     outcome = "expired" if rule in words.FINAL else "idle" if rule == "idle" else "preempted"
     for row in rows:
         desk.put(replace(row, state=AssignmentState.RELEASING, due_at=None, outcome=outcome))
@@ -87,6 +107,14 @@ def _take(desk: Desk, rows: list[Assignment], claimant: Reservation, rule: str) 
         "dies": words.instant(claim.dies) if claim else None,
     }
     desk.tell("taken", first.instance, about=first.id, facts=told)
+
+
+def _take_back(desk: Desk, rows: list[Assignment], rule: str) -> None:
+    """Cards that nobody in particular waits for, of a booking that was missed."""
+    for row in rows:
+        desk.put(replace(row, state=AssignmentState.RELEASING, due_at=None, outcome=rule))
+    slots = tuple(row.slot for row in rows)
+    desk.takings.append(Taking(rows[0].instance, slots, rule, rule, rows[0].class_name))
 
 
 def _claim(desk: Desk, rows: list[Assignment], claimant: Reservation) -> Reservation:
@@ -113,6 +141,7 @@ def _claim(desk: Desk, rows: list[Assignment], claimant: Reservation) -> Reserva
         pool=model,
         cause=claimant.id,
         prefers=",".join(str(row.slot) for row in rows),
+        until=until,
         dies=dies,
     )
     desk.put(row)

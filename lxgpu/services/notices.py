@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
+from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.instance import InstanceState, Power
 from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Records
@@ -32,6 +33,9 @@ FILE = "notice"
 KEPT = 20
 """How many notices the file inside keeps, newest first."""
 SENT = "sent"
+WARNINGS = frozenset({"warned", "booking_missed"})
+AT_ONCE = timedelta(seconds=5)
+"""What is sent so soon after it was decided costs nobody any grace."""
 BEGUN = "begun"
 QUICK_S, SLOW_S = 8.0, 10.0
 """Real seconds for all terminals and files together, and for all mail and channels: what hangs is missed."""
@@ -169,7 +173,19 @@ def _mark(site: Site, rows: Iterable[Notice], told: Mapping[str, Told]) -> list[
                 detail = {"person": row.person, "about": row.about, **told[row.id]}
                 tx.event("told", row.instance or row.person, rule=row.kind, detail=detail)
         tx.put(*marked)
+        tx.put(*(row for notice in marked for row in _whole_grace(tx.records, notice)))
     return marked
+
+
+def _whole_grace(records: Records, notice: Notice) -> Iterator[Assignment]:
+    """A warning that was sent late leaves its grace whole: that runs from the attempt, not from the decision."""
+    late = (notice.sent_at or notice.created_at) - notice.created_at
+    if notice.kind not in WARNINGS or late <= AT_ONCE:
+        return
+    for row in records.held_by(notice.instance):
+        # An admin's `--no-warning` gives none.
+        if row.state is AssignmentState.WARNED and row.due_at is not None and row.due_at > notice.created_at:
+            yield replace(row, due_at=row.due_at + late)
 
 
 def _slow(site: Site, rows: Iterable[Notice], words: Mapping[str, tuple[str, str]], told: Mapping[str, Told]) -> None:

@@ -13,7 +13,7 @@ from lxgpu.services.report import instance_views
 from lxgpu.services.reservationviews import Ledger, reservation_views
 from lxgpu.services.sampling import judge_all
 from lxgpu.services.site import Site
-from lxgpu.services.standing import LOOKS_BACK, standings
+from lxgpu.services.standing import counts_since, standings
 from lxgpu.services.statusfile import DaemonView, Published
 
 _EVENTS = 1000
@@ -59,7 +59,7 @@ def _ledger(site: Site, records: Records) -> Ledger:
     if not records.reservations:
         return Ledger(records, ())
     now = site.clock.now()
-    past = site.inventory.closed_since(now - LOOKS_BACK)
+    past = site.inventory.closed_since(counts_since(site.policy(), now))
     return Ledger(
         records=records,
         rows=records.reservations,

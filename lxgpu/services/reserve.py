@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.assignment import PASSING, Assignment
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
@@ -120,7 +120,7 @@ def cancel(
         for one in rows:
             end(desk, one, ReservationState.CANCELLED, f"cancelled by {site.actor}")
             for held in desk.live(one.id):
-                if held.state in {AssignmentState.ACTIVE, AssignmentState.WARNED}:
+                if held.state in PASSING:
                     desk.put(replace(held, until=now.now))
         write_down(site, tx, now, desk.agenda())
         return tuple(desk.reservations[one.id] for one in rows)
@@ -170,8 +170,11 @@ def edit(
             raise_if_refused(decided.plan, f"change {row.id}", now.policy)
         changed = decided.rows[0]
         tx.put(changed)
-        for held in now.records.assignments:
-            if held.reservation == row.id and held.live and changed.until != current.until:
+        mine = sorted((held for held in now.records.held_by(row.instance) if held.reservation == row.id), key=_newest)
+        for position, held in enumerate(mine):
+            if current.state is ReservationState.ACTIVE and position >= changed.gpus:
+                tx.put(replace(held, reservation=None, until=now.now))  # no part of it any more: it goes to who waits
+            elif changed.until != current.until:
                 tx.put(replace(held, until=changed.until))
         tx.event("edited", changed.instance, rule=changed.kind.value, detail=_facts(changed, decided.plan))
         return changed
@@ -219,6 +222,11 @@ def _on_one_version(site: Site, write: Callable[[Tx, Snapshot], T]) -> T:
 
 def _snapshot(site: Site) -> Snapshot:
     return look(site, observe.look(site, readings=True), site.inventory.read())
+
+
+def _newest(row: Assignment) -> tuple[datetime, str]:
+    """The order in which cards stay when there are to be fewer: the oldest first."""
+    return row.since or row.created_at, str(row.slot)
 
 
 def _with_series(site: Site, row: Reservation, *, series: bool) -> tuple[Reservation, ...]:

@@ -15,15 +15,18 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.backfill import estimates
+from lxgpu.policy.fairness import looks_back_s
 from lxgpu.policy.queue import in_order
 from lxgpu.policy.waiting import why_waiting
 from lxgpu.services.reservationviews import Standing
 
-LOOKS_BACK = timedelta(days=35)
-"""How far fairness looks back: five half-lives of a week."""
-
 EXPLAINED = 20
 """For so many from the head of the line it is worked out what they wait for."""
+
+
+def counts_since(policy: Policy | None, now: datetime) -> datetime:
+    """From when on what people had counts in the order of the queue."""
+    return now - timedelta(seconds=looks_back_s(policy or Policy()))
 
 
 def standings(

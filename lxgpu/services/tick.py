@@ -13,11 +13,11 @@ from functools import partial
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
-from lxgpu.model.reservation import Kind, ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
-from lxgpu.model.usage import IdleVerdict, Sample
+from lxgpu.model.usage import IdleVerdict
 from lxgpu.policy.agenda import decide_tick
 from lxgpu.policy.desk import Agenda
+from lxgpu.policy.fairness import looks_back_s
 from lxgpu.ports import VersionMovedError
 from lxgpu.services import observe, pausing
 from lxgpu.services.banner import refresh_banner
@@ -27,6 +27,7 @@ from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.mend import begin_mending
 from lxgpu.services.notices import send_due
+from lxgpu.services.presence import presence
 from lxgpu.services.sampling import judge_all, take_samples
 from lxgpu.services.site import Site
 from lxgpu.services.ticked import Ticked
@@ -36,8 +37,6 @@ ROUNDS = 8
 """How often one tick decides again because something moved: each round is a look at LXD."""
 BUSY_S = 0.5
 """How soon to look again while an operation waits for something."""
-LOOKS_BACK = timedelta(days=35)
-"""How far fairness and caps look back: five half-lives of a week."""
 
 
 @dataclass(slots=True)
@@ -83,9 +82,11 @@ def look(site: Site, seen: Observation, records: Records) -> Snapshot:
     """Everything that a decision of a tick looks at, judged by the samples there are."""
     snapshot = observe.of(site, seen, records, people=[row.owner for row in records.reservations])
     verdicts: Mapping[Slot, IdleVerdict] = judge_all(site, seen, records, snapshot.policy)
-    past = site.inventory.closed_since(snapshot.now - LOOKS_BACK)
+    past = site.inventory.closed_since(snapshot.now - timedelta(seconds=looks_back_s(snapshot.policy)))
     heard = {row.id: _heard(site, row) for row in records.assignments if row.state is AssignmentState.ACTIVE}
-    return replace(snapshot, verdicts=verdicts, past=past, shows=_shows(site, records), heard=heard)
+    no_show_s = snapshot.policy.rules.bookings.no_show_s
+    shows, watched = presence(site, records, no_show_s=no_show_s, now=seen.at)
+    return replace(snapshot, verdicts=verdicts, past=past, shows=shows, watched=watched, heard=heard)
 
 
 def _decide(site: Site, seen: Observation, *, paused: bool) -> Agenda:
@@ -106,33 +107,6 @@ def _decide(site: Site, seen: Observation, *, paused: bool) -> Agenda:
 
 def _heard(site: Site, row: Assignment) -> tuple[tuple[str, datetime], ...]:
     return tuple((notice.kind, notice.created_at) for notice in site.inventory.notices_about(row.id))
-
-
-def _shows(site: Site, records: Records) -> frozenset[str]:
-    """The running bookings with a sign of use since they began: a GPU process, an open login, or nobody can tell."""
-    waiting = {
-        row.id: row
-        for row in records.reservations
-        if row.state is ReservationState.ACTIVE and row.kind is Kind.BOOKING and row.used_at is None and row.start
-    }
-    if not waiting:
-        return frozenset()
-    samples = site.inventory.samples(since=min(row.start for row in waiting.values() if row.start))
-    by_card = {row.slot.gpu: row.reservation for row in records.assignments if row.live and row.reservation in waiting}
-    return frozenset(
-        row.id
-        for sample in samples
-        if (row := waiting.get(by_card.get(sample.uuid) or ""))
-        and row.start
-        and sample.at > row.start
-        and sample.instance == row.instance
-        and _used(sample)
-    )
-
-
-def _used(sample: Sample) -> bool:
-    unknown = sample.processes is None or sample.login is None
-    return unknown or bool(sample.processes) or bool(sample.login)
 
 
 def _next_at(site: Site, agenda: Agenda) -> datetime | None:
