@@ -42,3 +42,7 @@ class JinjaTexts:
             raise LxgpuError(
                 "bad_file", f"template {template}: {error}", why=f"looked for in {folders}", fix="mend the template"
             ) from error
+        except Exception as error:
+            # A template is a program of the lab's own, and may fail in any way that a program can.
+            what = f"{type(error).__name__}: {error}"
+            raise LxgpuError("bad_file", f"template {template}: {what}", fix="mend the template") from error

@@ -12,6 +12,7 @@ from lxgpu.policy.desk import Agenda, Giving, Taking
 from lxgpu.ports import Tx
 from lxgpu.services.begin import new_operation, remember_cards
 from lxgpu.services.operations import advance
+from lxgpu.services.parts import FATAL, fault
 from lxgpu.services.recover import RECIPES
 from lxgpu.services.site import Site
 
@@ -44,14 +45,20 @@ def advance_all(site: Site) -> tuple[int, tuple[str, ...]]:
 
 
 def _advanced(site: Site, row: Operation) -> tuple[bool, str]:
+    """Whether it moved, and its trouble; one that fails, by whatever fault, stops no other."""
+    about = f"{row.kind} of {row.instance}"
     try:
         now = advance(site, RECIPES[row.kind], row.id)
     except LxgpuError as error:
-        if error.code == "superseded":
+        if error.code in FATAL:
             raise
-        after = site.inventory.operation(row.id)
-        return after is not None and _moved(row, after), f"{row.kind} of {row.instance}: {error.brief}"
-    return now is not None and _moved(row, now), ""
+        trouble = error.brief
+    except Exception as error:  # noqa: BLE001 -- one operation's boundary: it is told, and is taken up again
+        trouble = fault(about, error)
+    else:
+        return now is not None and _moved(row, now), ""
+    after = site.inventory.operation(row.id)
+    return after is not None and _moved(row, after), f"{about}: {trouble}"
 
 
 def _moved(row: Operation, now: Operation) -> bool:

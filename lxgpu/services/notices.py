@@ -12,7 +12,7 @@ import re
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,6 +25,7 @@ from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Records
 from lxgpu.services.noticekinds import NOTICES, Fact, problems
 from lxgpu.services.noticewords import message
+from lxgpu.services.parts import fault
 from lxgpu.services.site import Site
 
 LOCK = "/notices"
@@ -107,8 +108,7 @@ def _quick(
             by_instance[row.instance].append(row)
     parts = _together(partial(_inside, site, records, words), list(by_instance.items()), limit_s=QUICK_S)
     for mine, part in zip(by_instance.values(), parts, strict=True):
-        late = {"terminals": f"no answer within {QUICK_S:g} s"}
-        told |= {row.id: late if part is None else part[row.id] for row in mine}
+        told |= {row.id: {"terminals": part} if isinstance(part, str) else part[row.id] for row in mine}
     return told
 
 
@@ -193,9 +193,8 @@ def _slow(site: Site, rows: Iterable[Notice], words: Mapping[str, tuple[str, str
     marked = list(rows)
     if not marked:
         return
-    late = {"channels": f"no answer within {SLOW_S:g} s"}
     parts = _together(partial(_send, site, words), marked, limit_s=SLOW_S)
-    outcomes = [late if part is None else part for part in parts]
+    outcomes = [{"channels": part} if isinstance(part, str) else part for part in parts]
     with site.write() as tx:
         for row, found in zip(marked, outcomes, strict=True):
             tx.put(replace(row, outcome={**told[row.id], **found}))
@@ -218,14 +217,25 @@ def _addresses(site: Site, row: Notice) -> str | None:
     return ",".join(dict.fromkeys(filter(None, found))) or None
 
 
-def _together(work: Callable[[Item], Found], items: list[Item], *, limit_s: float) -> list[Found | None]:
-    """Do it for all at once; None for what is not done by then, which ends by itself and is not waited for."""
+def _together(work: Callable[[Item], Found], items: list[Item], *, limit_s: float) -> list[Found | str]:
+    """Do it for all at once; in words why there is nothing: a fault, or no end by then, which is not waited for."""
     if not items:
         return []
     pool = ThreadPoolExecutor(max_workers=min(len(items), _MOST_AT_ONCE))
     try:
-        parts = [pool.submit(work, item) for item in items]
+        parts: list[Future[Found]] = [pool.submit(work, item) for item in items]
         wait(parts, timeout=limit_s)
-        return [part.result() if part.done() and not part.cancelled() else None for part in parts]
+        late = f"no answer within {limit_s:g} s"
+        return [_found(part) if part.done() and not part.cancelled() else late for part in parts]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _found(part: Future[Found]) -> Found | str:
+    """What one came to; one that failed costs its own notice's way, and nobody else's."""
+    error = part.exception()
+    if error is None:
+        return part.result()
+    if not isinstance(error, Exception):
+        raise error  # the process is to end
+    return fault("telling", error)

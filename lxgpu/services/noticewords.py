@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lxgpu.errors import LxgpuError
 from lxgpu.figures import short_duration
 from lxgpu.instants import show_instant
 from lxgpu.model.reservation import Notice
@@ -65,7 +64,7 @@ def message(site: Site, row: Notice, records: Records) -> tuple[str, str]:
     """What a notice says: (subject, text). A template that is broken costs its words, never the notice."""
     try:
         whole = site.texts.render(f"notices/{row.kind}.txt.j2", **_values(site, row, records))
-    except (LxgpuError, TypeError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 -- a mistake in the lab's own words silences nobody
         site.say(f"the notice {row.kind} is told in plain form: {error}")
         whole = "\n".join([f"{row.kind}: {row.instance}", *(f"{key}: {value}" for key, value in row.facts.items())])
     lines = [textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False) for line in whole.splitlines()]

@@ -48,8 +48,7 @@ class Parts:
                 raise
             self._failed(name, words(error))
         except Exception as error:  # noqa: BLE001 -- the loop's boundary: it is told, and stops no other part
-            _log.debug("a fault in %s", name, exc_info=True)
-            self._failed(name, f"a fault in lxgpu: {type(error).__name__}: {error}")
+            self._failed(name, fault(name, error))
         else:
             if self._failing.pop(name, None) is not None:
                 self._say(f"{name}: well again")
@@ -86,6 +85,12 @@ class Parts:
         times = before.times + 1 if before else 0
         wait_s = min(2.0**times, LONGEST_S)
         self._failing[name] = _Trouble(text, times, self._monotonic() + wait_s)
+
+
+def fault(name: str, error: Exception) -> str:
+    """A fault in one line; where it was goes into the log with `--debug`. To be called where it was caught."""
+    _log.debug("a fault in %s", name, exc_info=True)
+    return f"a fault in lxgpu: {type(error).__name__}: {error}"
 
 
 def words(error: LxgpuError) -> str:

@@ -27,6 +27,7 @@ from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.mend import begin_mending
 from lxgpu.services.notices import send_due
+from lxgpu.services.parts import FATAL, fault
 from lxgpu.services.presence import presence
 from lxgpu.services.sampling import judge_all, take_samples
 from lxgpu.services.site import Site
@@ -119,6 +120,8 @@ def _part(count: _Count, name: str, act: Callable[[], object]) -> None:
     try:
         act()
     except LxgpuError as error:
-        if error.code == "superseded":
+        if error.code in FATAL:
             raise
         count.troubles.append(f"{name}: {error.brief}")
+    except Exception as error:  # noqa: BLE001 -- one part's boundary: it is told, and stops no other
+        count.troubles.append(f"{name}: {fault(name, error)}")

@@ -14,6 +14,7 @@ from fakes.system import START
 
 from lxgpu.config.shipped import shipped
 from lxgpu.drivers.terminals import plain_text
+from lxgpu.drivers.texts import JinjaTexts
 from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Terms
 from lxgpu.model.reservation import Notice
@@ -336,3 +337,54 @@ def test_a_row_without_its_facts_is_told_in_plain_form(site):
     assert send_due(site) == 1
     assert "warned: alice\nby: bob\n" in site.board.files["alice", FILE]
     assert "gpus is missing" in site.say.lines[-1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "{{ gpus.count // 0 }}",
+        "{{ gpus + 1 }}",
+        "{{ gpus.nothing() }}",
+        "{% if %}",
+        "{{ nobody }}",
+        "{{ by.a.b }}",
+        b"\xff",
+    ],
+)
+def test_whatever_a_labs_own_template_does_costs_its_words_alone(site, tmp_path, words):
+    """A division by zero, wrong types, half a sentence, no text at all: the notice is told all the same."""
+    folder = tmp_path / "own" / "notices"
+    folder.mkdir(parents=True)
+    (folder / "taken.txt.j2").write_bytes(words if isinstance(words, bytes) else words.encode())
+    texts = JinjaTexts((tmp_path / "own", shipped("templates")))
+    with pytest.raises(LxgpuError) as caught:
+        texts.render("notices/taken.txt.j2", gpus="a card", by="bob")
+    assert caught.value.code == "bad_file"
+    put(site, sample("taken"))
+    assert send_due(replace(site, texts=texts)) == 1
+    assert "rule: bob is within his guarantee" in site.board.files["alice", FILE]
+
+
+def test_a_fault_on_one_way_is_an_outcome_and_stops_nobody_else(site):
+    """Terminals that fail for an odd reason, a channel that is broken inside: recorded, never sent again."""
+    newcomer(site, "ben")
+    mine, yours = sample("warned"), replace(sample("returned"), id="b1", instance="ben", about="b")
+
+    def tell(init: int, text: str) -> tuple[int, int]:
+        if init == site.engine.init("alice"):
+            raise OSError(28, "No space left on device")
+        return site.probe.tell(init, text)
+
+    def send(_subject: str, text: str, *, mail: str | None) -> dict[str, str]:
+        if "taken" in text:
+            raise ZeroDivisionError("odd")
+        return {"mail": f"sent to {mail}"}
+
+    put(site, mine, yours)
+    assert send_due(replace(site, probe=Instead(site.probe, tell=tell), notify=Instead(None, send=send))) == 2
+    assert outcome(site, mine) == {
+        "terminals": "a fault in lxgpu: OSError: [Errno 28] No space left on device",
+        "channels": "a fault in lxgpu: ZeroDivisionError: odd",
+    }
+    assert outcome(site, yours)["mail"] == "sent to alice@lab.example"
+    assert not site.inventory.read().notices

@@ -1,0 +1,115 @@
+"""One part of a tick that fails, in whatever way, is that part's own failure; a take-over ends the tick."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes.site import lab_policy, make_site, newcomer
+from inventory_rows import operation
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.request import GpuRequest, ReserveRequest
+from lxgpu.model.rules import PriorityClass
+from lxgpu.services import carrying
+from lxgpu.services.lending import attach
+from lxgpu.services.reserve import reserve
+from lxgpu.services.tick import tick
+
+FATAL = ["superseded", "other_inventory", "inventory_newer"]
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Alice holds the one card in a class that yields to bob's."""
+    policy = lab_policy()
+    low = PriorityClass("low", priority=10, min_runtime_s=0, grace_s=2, term_wait_s=2)
+    made = make_site(tmp_path, gpus=1, policy=replace(policy, classes={**policy.classes, "low": low}))
+    newcomer(made, "alice")
+    newcomer(made, "bob")
+    request = GpuRequest(instance="alice", owner="alice", more=1, class_name="low")
+    attach(made, "alice", number=1, more=True, request=request, lease_s=None)
+    return made
+
+
+def failing(error):
+    """A call that ends so, whatever it is called with."""
+
+    def call(*_args, **_named):
+        raise error
+
+    return call
+
+
+PARTS = {
+    "health": "check_health",
+    "watching": "take_samples",
+    "drift": "begin_mending",
+    "notices": "send_due",
+    "promises": "mirror_promises",
+    "banners": "refresh_banner",
+}
+
+
+@pytest.mark.parametrize("part", sorted(PARTS))
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), ZeroDivisionError("odd"), LxgpuError("unavailable", "it is away")]
+)
+def test_a_part_that_fails_is_named_and_the_rest_goes_on(site, part, error, monkeypatch):
+    """A full disk under the kernel's log, a fault in the banner: bob's request is met in that tick all the same."""
+    reserve(site, ReserveRequest(instance="bob", owner="bob", gpus=1, duration_s=600), begin=False)
+    with monkeypatch.context() as broken:
+        broken.setattr(f"lxgpu.services.tick.{PARTS[part]}", failing(error))
+        troubles = tick(site).troubles
+        said = error.brief if isinstance(error, LxgpuError) else f"a fault in lxgpu: {type(error).__name__}: {error}"
+        assert f"{part}: {said}" in troubles
+        assert [row.state.value for row in site.inventory.read().held_by("alice")] == ["warned"]
+    assert tick(site).troubles == ()
+
+
+def test_a_fault_in_one_operation_stops_no_other(site, monkeypatch):
+    """It is named with its container, stays in the journal, and is taken up again."""
+    with site.write() as tx:
+        tx.put(operation("o1", kind="release", instance="alice"), operation("o2", kind="release", instance="bob"))
+    real = carrying.advance
+
+    def advance(at, recipe, identifier):
+        if identifier == "o1":
+            raise OSError(5, "Input/output error")
+        return real(at, recipe, identifier)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(carrying, "advance", advance)
+        assert tick(site).troubles == ("release of alice: a fault in lxgpu: OSError: [Errno 5] Input/output error",)
+    assert [row.id for row in site.inventory.read().operations if row.live] == ["o1"]
+    tick(site)
+    assert not [row.id for row in site.inventory.read().operations if row.live]
+
+
+@pytest.mark.parametrize("code", FATAL)
+@pytest.mark.parametrize("where", ["part", "operation"])
+def test_after_a_take_over_the_tick_ends_itself(site, code, where, monkeypatch):
+    """Each of the three ways to hear that this process must not change anything any more, wherever it is heard."""
+    error = LxgpuError(code, "another inventory took over")
+    if where == "part":
+        monkeypatch.setattr("lxgpu.services.tick.check_health", failing(error))
+    else:
+        monkeypatch.setattr(carrying, "advance", failing(error))
+        with site.write() as tx:
+            tx.put(operation("o1", kind="release", instance="alice"))
+    with pytest.raises(LxgpuError) as caught:
+        tick(site)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("where", ["part", "operation"])
+def test_an_interrupt_is_no_fault(site, where, monkeypatch):
+    """Ctrl-C ends the command, wherever it comes."""
+    if where == "part":
+        monkeypatch.setattr("lxgpu.services.tick.check_health", failing(KeyboardInterrupt()))
+    else:
+        monkeypatch.setattr(carrying, "advance", failing(KeyboardInterrupt()))
+        with site.write() as tx:
+            tx.put(operation("o1", kind="release", instance="alice"))
+    with pytest.raises(KeyboardInterrupt):
+        tick(site)
