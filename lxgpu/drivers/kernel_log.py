@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
@@ -32,6 +32,15 @@ FELL_OFF = 79
 _RECORD = 8192
 _MOST = 4 << 20
 """Bytes of a file that are read in one look; the rest is for the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How far a log was read. `block` is the card that the last line names, whose fate the next one may tell."""
+
+    source: str = ""
+    place: int = -1
+    block: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,7 @@ class LocalKernelLog:
         self._source = ""
         self._place = -1
         self._block = ""
+        self._stored = _Place()
         self._waiting: list[Xid] = []
 
     def fresh(self) -> tuple[Xid, ...]:
@@ -78,14 +88,16 @@ class LocalKernelLog:
         return tuple(self._waiting)
 
     def seen(self) -> None:
-        """What `fresh` gave last was acted upon."""
-        if not self._waiting:
-            return
+        """What `fresh` gave last was acted upon, and what lies before it is not read again."""
         self._waiting = []
+        now = _Place(self._source, self._place, self._block)
+        if now == self._stored:
+            return
         self._memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = self._memory.with_suffix(".new")
-        fresh.write_text(json.dumps({"source": self._source, "place": self._place}))
+        fresh = self._memory.with_name(f".{self._memory.name}.{os.getpid()}")
+        fresh.write_text(json.dumps(asdict(now)))
         fresh.replace(self._memory)
+        self._stored = now
 
     def close(self) -> None:
         """Let go of the log."""
@@ -109,18 +121,18 @@ class LocalKernelLog:
         seen = os.fstat(self._handle)
         device = stat.S_ISCHR(seen.st_mode)
         self._source = f"kmsg:{self._boot_id()[:8]}" if device else f"file:{seen.st_ino}"
-        self._block, start = "", -1 if device else 0
-        source, place = self._remembered()
-        known = source == self._source and (device or place <= seen.st_size)
-        self._place = place if known else start
+        self._stored = self._remembered()
+        known = self._stored.source == self._source and (device or self._stored.place <= seen.st_size)
+        start = self._stored if known else _Place(self._source, -1 if device else 0)
+        self._place, self._block = start.place, start.block
         return self._handle
 
-    def _remembered(self) -> tuple[str, int]:
+    def _remembered(self) -> _Place:
         try:
             found = json.loads(self._memory.read_text())
-            return str(found["source"]), int(found["place"])
+            return _Place(str(found["source"]), int(found["place"]), str(found.get("block", "")))
         except (OSError, ValueError, KeyError, TypeError):
-            return "", -1
+            return _Place()
 
     def _records(self, handle: int) -> Iterator[_Line]:
         """The kernel's own records not read yet through this handle; those overwritten meanwhile are lost."""
@@ -143,7 +155,8 @@ class LocalKernelLog:
         now, place = datetime.now(UTC), self._place
         began = now - timedelta(seconds=monotonic())
         text = os.pread(handle, _MOST, place)
-        for raw in text[: text.rfind(b"\n") + 1].splitlines(keepends=True):
+        whole = text.rfind(b"\n") + 1 or (len(text) if len(text) == _MOST else 0)  # one without an end ends nothing
+        for raw in text[:whole].splitlines(keepends=True):
             place += len(raw)
             line = raw.decode(errors="replace").rstrip("\r\n")
             before = _PREFIX.match(line)

@@ -25,6 +25,9 @@ QUIET = timedelta(minutes=10)
 """The same fault of the same card within this time is no news for the history."""
 SAID = timedelta(hours=1)
 """The same fault of the same card is told to people once in this time."""
+LAST_LOOK = timedelta(hours=1)
+"""A look before this is too old to be called the last one."""
+SICK, WELL = "sick", "well"
 _HISTORY = 200
 
 
@@ -36,6 +39,7 @@ def check_health(site: Site, seen: Observation) -> int:
     sick = _check_nvml(site, seen)
     found = site.kernel_log.fresh()
     if not found:
+        site.kernel_log.seen()  # how far it was read, or processes that live for one look never get through a long log
         return sick
     records = site.inventory.read()
     where = {card.pci: card.uuid for card in records.cards} | {gpu.pci: gpu.uuid for gpu in seen.gpus}
@@ -50,14 +54,17 @@ def check_health(site: Site, seen: Observation) -> int:
 
 
 def _act(site: Site, card: str, lines: list[Xid]) -> bool:
-    """Act on the lines of one number about one card; whether it went into quarantine."""
+    """Act on the lines of one number about one card; whether it went into quarantine.
+
+    What the history knows is asked for within the transaction: of two processes with the same line one acts.
+    """
     now, fault = site.clock.now(), judge_xid(lines[-1].number, lines[-1].text)
-    before = [event for event in site.inventory.events(subject=card, limit=_HISTORY) if event.kind == "xid"]
-    before = [event for event in before if event.detail.get("xid") == fault.number]
-    lines = [line for line in lines if not any(_knows(event, line) for event in before)]
-    if not lines:
-        return False
     with site.write() as tx:
+        before = [event for event in site.inventory.events(subject=card, limit=_HISTORY) if event.kind == "xid"]
+        before = [event for event in before if event.detail.get("xid") == fault.number]
+        lines = [line for line in lines if not any(_knows(event, line) for event in before)]
+        if not lines:
+            return False
         slot = Slot(card)
         known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
         reason = worse(known.quarantine, fault) if fault.quarantines and card.startswith("GPU-") else known.quarantine
@@ -140,32 +147,50 @@ def _check_nvml(site: Site, seen: Observation) -> int:
     if seen.readings is None or seen.readings.error:
         return 0
     faults = {item.uuid: item.fault for item in seen.readings.items if item.uuid and item.fault}
-    well = {item.uuid for item in seen.readings.items if not item.fault}
+    well = {item.uuid for item in seen.readings.items if item.uuid and not item.fault}
     watch, count = site.watch, 0
+    if watch.sick is None:  # another process may have told of them, and they may be well again since
+        watch.sick = {uuid for uuid in (*faults, *well) if _last_word(site, uuid) == SICK}
     for uuid, fault in faults.items():
-        if watch.faults.get(uuid) == fault and uuid not in watch.sick:
+        if uuid not in watch.sick and (watch.faults.get(uuid) == fault or _was_silent(site, uuid, seen.at)):
             watch.sick.add(uuid)
             count += _tell_sick(site, uuid, fault)
     for uuid in sorted(watch.sick & well):
-        with site.write() as tx:
-            tx.event("well", uuid, rule="nvml", detail={"gpu": uuid})
         watch.sick.discard(uuid)
-        count += 1
+        count += _tell_well(site, uuid)
     watch.faults = faults
     return count
 
 
+def _last_word(site: Site, uuid: str) -> str | None:
+    """What the history says of a card last: that it is sick, or well again."""
+    events = site.inventory.events(subject=uuid, limit=_HISTORY)
+    return next((event.kind for event in events if event.kind in {SICK, WELL}), None)
+
+
+def _was_silent(site: Site, uuid: str, now: datetime) -> bool:
+    """Whether the look before, by whatever process, got no answer from the card either."""
+    before = [sample for sample in site.inventory.samples(since=now - LAST_LOOK, uuid=uuid) if sample.at < now]
+    return bool(before) and before[-1].memory_used_bytes is None and before[-1].utilization_percent is None
+
+
 def _tell_sick(site: Site, uuid: str, fault: str) -> int:
     """Write it down and tell the holder, unless the history says it already (another process saw it first)."""
-    last = next(
-        (one for one in site.inventory.events(subject=uuid, limit=_HISTORY) if one.kind in {"sick", "well"}), None
-    )
-    if last is not None and last.kind == "sick":
-        return 0
     facts = {"gpus": [uuid], "xid": None, "what": f"NVML says: {fault}", "yours": False, "kept": False}
     now = site.clock.now()
     with site.write() as tx:
+        if _last_word(site, uuid) == SICK:
+            return 0
         holders = [row for row in tx.records.assignments if row.live and row.slot.gpu == uuid]
-        tx.event("sick", uuid, rule="nvml", detail={"gpu": uuid, "fault": fault})
+        tx.event(SICK, uuid, rule="nvml", detail={"gpu": uuid, "fault": fault})
         tx.put(*_notices(tx.records, facts, holders, now))
+    return 1
+
+
+def _tell_well(site: Site, uuid: str) -> int:
+    """Write down that a sick card answers again, once."""
+    with site.write() as tx:
+        if _last_word(site, uuid) != SICK:
+            return 0
+        tx.event(WELL, uuid, rule="nvml", detail={"gpu": uuid})
     return 1

@@ -223,16 +223,17 @@ def _together(work: Callable[[Item], Found], items: list[Item], *, limit_s: floa
         return []
     pool = ThreadPoolExecutor(max_workers=min(len(items), _MOST_AT_ONCE))
     try:
-        parts: list[Future[Found]] = [pool.submit(work, item) for item in items]
+        parts = [pool.submit(work, item) for item in items]
         wait(parts, timeout=limit_s)
-        late = f"no answer within {limit_s:g} s"
-        return [_found(part) if part.done() and not part.cancelled() else late for part in parts]
+        return list(map(partial(_found, late=f"no answer within {limit_s:g} s"), parts))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _found(part: Future[Found]) -> Found | str:
+def _found(part: Future[Found], *, late: str) -> Found | str:
     """What one came to; one that failed costs its own notice's way, and nobody else's."""
+    if not part.done() or part.cancelled():
+        return late
     error = part.exception()
     if error is None:
         return part.result()

@@ -18,7 +18,8 @@ class Watch:
     """The samples of one window by card, where idleness began, and each container's init.
 
     `quiet` keeps by card the id of the assignment and the instant at which an idleness began that is older than the
-    samples in memory. `faults` is what NVML said of cards in the last look, `sick` are those that people were told of.
+    samples in memory. `faults` is what NVML said of cards in the last look, `sick` are those that people were told of
+    (None: not looked up in the history yet).
     `thinned_at` is when old samples were merged last. `not_before`: the clock was set then, so no sample from before
     counts.
     """
@@ -27,7 +28,7 @@ class Watch:
     quiet: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     inits: dict[str, int] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
-    sick: set[str] = field(default_factory=set)
+    sick: set[str] | None = None
     thinned_at: datetime | None = None
     not_before: datetime | None = None
     _looked_at: datetime | None = None

@@ -222,3 +222,50 @@ def test_the_real_device_is_read_to_its_end_at_once(tmp_path):
     before = monotonic()
     log.fresh()
     assert monotonic() - before < 1
+
+
+def test_a_long_log_is_caught_up_with_by_processes_that_look_once(path):
+    """A timer's `daemon run --once`: each goes on where the one before stopped, fault or no fault."""
+    line = "usb something of no interest at all, but long enough to be one of many\n"
+    path.write_text(line * ((5 << 20) // len(line)) + XID + "\n")
+    found = []
+    for _ in range(4):
+        log = opened(path)
+        found += log.fresh()
+        log.seen()
+        log.close()
+    assert [xid.number for xid in found] == [79]
+
+
+def test_a_block_that_one_process_reads_half_is_told_by_the_next(path):
+    """The card's line is not read again, and its name is not forgotten."""
+    say(path, "NVRM: The NVIDIA GPU 0000:b3:00.0")
+    first = opened(path)
+    assert first.fresh() == ()
+    first.seen()
+    say(path, "NVRM: fallen off the bus and is not responding to commands.")
+    assert [xid.pci for xid in opened(path).fresh()] == ["0000:b3:00.0"]
+
+
+def test_a_line_without_an_end_does_not_stop_the_reading(path):
+    """Megabytes of rubbish are passed over."""
+    path.write_text("x" * (9 << 20) + "\n" + XID + "\n")
+    log = opened(path)
+    found = []
+    for _ in range(4):
+        found += log.fresh()
+        log.seen()
+    assert [xid.number for xid in found] == [79]
+
+
+def test_looks_at_a_log_that_says_nothing_new_write_nothing(path):
+    """The note is written when there is something to note."""
+    say(path, "noise")
+    log = opened(path)
+    log.fresh()
+    log.seen()
+    note = path.with_name("run") / "kernel-log.json"
+    before = note.stat()
+    log.fresh()
+    log.seen()
+    assert (note.stat().st_ino, note.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
+
 import pytest
 from fakes.site import make_site, newcomer
 
@@ -11,6 +14,8 @@ from lxgpu.model.gpu import Slot
 from lxgpu.services import inservice, lending, observe
 from lxgpu.services.health import check_health
 from lxgpu.services.identity import KEY_PROMISES
+from lxgpu.services.sampling import take_samples
+from lxgpu.services.watch import Watch
 
 
 @pytest.fixture
@@ -218,7 +223,7 @@ def test_a_card_that_nvml_loses_is_told_once_and_when_it_is_back(site):
     assert not events(site, "sick")
     for _ in range(3):
         check(site)
-    site.watch.sick.clear()
+    site.watch.sick = None
     check(site)
     assert len(events(site, "sick")) == 1
     (told,) = site.inventory.read().notices
@@ -227,3 +232,82 @@ def test_a_card_that_nvml_loses_is_told_once_and_when_it_is_back(site):
     check(site)
     check(site)
     assert len(events(site, "well")) == 1
+
+
+class Meanwhile:
+    """An inventory in which another process does something just before the first write of this one."""
+
+    def __init__(self, inventory, do):
+        self._inventory, self._do = inventory, do
+
+    def __getattr__(self, name):
+        if name == "write":
+            do, self._do = self._do, None
+            if do is not None:
+                do()
+        return getattr(self._inventory, name)
+
+
+def other(site):
+    """The same host in the eyes of another process, which remembers nothing."""
+    log = copy(site.kernel_log)
+    return replace(site, kernel_log=log, watch=Watch())
+
+
+@pytest.mark.parametrize("number", [79, 13])
+def test_two_ticks_at_once_act_upon_a_fault_once(site, number):
+    """The daemon's and a command's, which read the line at the same moment."""
+    mine = card(site)
+    site.kernel_log.tell(mine.pci, number)
+    second = other(site)
+    check(replace(site, inventory=Meanwhile(site.inventory, lambda: check(second))))
+    assert len(events(site)) == 1
+    assert len(site.inventory.read().notices) == 1
+
+
+def test_two_ticks_at_once_tell_of_a_lost_card_once_and_of_its_return_once(site):
+    """Whoever of the two writes first."""
+    mine, second = card(site), other(site)
+    site.probe.faults[mine.uuid] = "lost"
+    check(site)
+    check(second)
+    check(replace(site, inventory=Meanwhile(site.inventory, lambda: check(second))))
+    assert len(events(site, "sick")) == 1
+    assert len(site.inventory.read().notices) == 1
+    del site.probe.faults[mine.uuid]
+    check(replace(site, inventory=Meanwhile(site.inventory, lambda: check(second))))
+    assert len(events(site, "well")) == 1
+
+
+def test_a_lost_card_is_told_of_by_processes_that_look_once(site):
+    """`daemon run --once` from a timer: two looks are two looks, whoever took them, and so is the one after."""
+    mine = card(site)
+
+    def once():
+        fresh = other(site)
+        seen = observe.look(fresh, readings=True)
+        take_samples(fresh, seen, fresh.inventory.read())
+        check_health(fresh, seen)
+        site.clock.sleep(300)
+
+    once()
+    site.probe.faults[mine.uuid] = "lost"
+    once()
+    assert not events(site, "sick")
+    once()
+    once()
+    assert len(events(site, "sick")) == 1
+    del site.probe.faults[mine.uuid]
+    once()
+    once()
+    assert len(events(site, "well")) == 1
+
+
+def test_how_far_the_log_was_read_is_noted_at_every_look(site):
+    """Also when there was no fault in it."""
+    noted = []
+    site.kernel_log.seen = lambda: noted.append(1)
+    check(site)
+    site.kernel_log.tell(card(site).pci, 13)
+    check(site)
+    assert noted == [1, 1]
