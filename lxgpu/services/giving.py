@@ -170,16 +170,19 @@ def check_nodes(work: Work, wanted: Picture, seen: Sighting) -> None:
 
 
 def confirm(work: Work) -> None:
-    """The cards are held from now on, and the person's own script is told; what becomes of that changes nothing."""
-    cards = [slot.gpu for slot in coming(work)]
+    """The cards are held from now on."""
     work.at_last(partial(slots.activate, instance=work.name))
+    work.leave(came=[slot.gpu for slot in coming(work)])
+
+
+def tell(work: Work) -> None:
+    """What waited for the cards inside goes on: parked programs, the person's own script. It changes nothing more."""
     try:
         init = work.glance().init_pid
-    except LxgpuError as error:
-        work.site.say(f"no script of its own is run: {error.brief}")
-    else:
         parking.unpark(work.site, work.name)
-        hooks.after_attach(work, init, cards)
+        hooks.after_attach(work, init, work.texts("came"))
+    except LxgpuError as error:
+        work.site.say(f"the cards of {work.name} are there, and nothing inside was told: {error.brief}")
 
 
 def take_back(work: Work) -> None:
@@ -199,6 +202,7 @@ ATTACH_STEPS = (
     Step("attach", "attaching", attach),
     Step("nodes", "checking what opens inside", verify, looks=True),
     Step("confirm", "", confirm),
+    Step("tell", "", tell, stands=True),
 )
 
 

@@ -104,8 +104,19 @@ def before_release(work: Work, init: int | None) -> Wait | None:
 
 
 def after_attach(work: Work, init: int | None, gpus: Iterable[str]) -> None:
-    """Let the person go on with what waits for the cards; nobody waits for it."""
+    """Let the person go on with what waits for the cards; nobody waits for it, and no crash starts it twice."""
+    if work.flag("hook_begun") or not _there(work.site, init, AFTER_ATTACH):
+        return
+    work.note(hook_begun=True)
     _run(work, AFTER_ATTACH, init, gpus=gpus, reason=work.text("reservation"))
+
+
+def _there(site: Site, init: int | None, hook: str) -> bool:
+    """Whether there is such a script; also when nobody can tell, which starting it then says."""
+    try:
+        return init is not None and site.probe.read_file(init, f"{FOLDER}/{hook}", most=1) is not None
+    except LxgpuError:
+        return True
 
 
 def _run(work: Work, hook: str, init: int | None, *, gpus: Iterable[str], reason: str) -> str:

@@ -123,6 +123,10 @@ class Work:
         """Remember something for the later steps, also across a crash."""
         self._save(args={**self.operation.args, **values})
 
+    def leave(self, **values: object) -> None:
+        """As `note`, written with the entry of the next step: for a step that may as well be taken again."""
+        self.operation = replace(self.operation, args={**self.operation.args, **values})
+
     def deadline(self, seconds: float) -> datetime:
         """When the step in hand gives up: fixed the first time it asks."""
         if self.operation.due_at is None:
@@ -153,13 +157,15 @@ class Step:
     """One idempotent step: its name in the journal, what it tells people, what it does.
 
     One that only `looks`, and writes nothing outside of the inventory, is entered in the journal no sooner than it
-    waits or marks itself: after a crash the step before it is taken again, and finds nothing left to do.
+    waits or marks itself: after a crash the step before it is taken again, and finds nothing left to do. From a step on
+    where the operation `stands` nothing undoes it any more: what cuts that step short leaves it to be taken again.
     """
 
     name: str
     tells: str
     do: Action
     looks: bool = False
+    stands: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +265,7 @@ def _forward(work: Work, recipe: Recipe) -> Operation:
         if _take(work, recipe.steps):
             _close(work, OperationState.DONE)
     except (LxgpuError, KeyboardInterrupt) as error:
-        if not recipe.undo:
+        if not recipe.undo or recipe.steps[work.operation.position].stands:
             raise
         work.forget_last()
         brief = error.brief if isinstance(error, LxgpuError) else "interrupted"

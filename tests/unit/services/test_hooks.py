@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fakes.engine_core import File
+from fakes.faults import KilledError
 from fakes.site import make_site, newcomer
 
 from lxgpu.errors import LxgpuError
@@ -19,6 +20,7 @@ from lxgpu.services import hooks, lending
 from lxgpu.services.hooks import AFTER_ATTACH, BEFORE_RELEASE, WAIT_S
 from lxgpu.services.lending import RELEASE
 from lxgpu.services.operations import Wait, Work, finish
+from lxgpu.services.recover import recover
 from lxgpu.services.site import Site
 
 GPU = "GPU-00000001-1111-2222-3333-444444444444"
@@ -152,6 +154,61 @@ def test_an_attach_runs_the_script_and_stands_whatever_becomes_of_it(site):
     assert outcomes(site) == [(AFTER_ATTACH, "not run: no")]
     ((_, argv),) = site.engine.ran
     assert argv[4] == "/etc/lxgpu/hooks/after-attach"
+
+
+def states(site: Site) -> list[str]:
+    """Of the cards that the inventory gives alice."""
+    return [row.state.value for row in site.inventory.read().held_by("alice")]
+
+
+def test_the_script_finds_the_cards_held(site):
+    """`gpu` in the script shows what has come as one's own."""
+    found: list[list[str]] = []
+
+    def script(_argv, _stdin):
+        found.append(states(site))
+        return Ran(0, "")
+
+    site.engine.programs["sh"] = script
+    attach(site, 2)
+    assert found == [["active", "active"]]
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, KilledError])
+def test_cut_short_while_the_script_is_started_the_cards_stay_and_it_is_not_started_again(site, end):
+    """Ctrl-C or a crash: the attach stands, and the next command only closes it."""
+    begun: list[int] = []
+
+    def script(_argv, _stdin):
+        begun.append(1)
+        raise end
+
+    site.engine.programs["sh"] = script
+    with pytest.raises(end):
+        attach(site, 2)
+    assert states(site) == ["active", "active"]
+    recover(site)
+    assert (states(site), len(begun)) == (["active", "active"], 1)
+    assert not [row for row in site.inventory.read().operations if row.live]
+
+
+def test_a_full_disk_while_the_script_is_told_undoes_nothing(site):
+    """What can be written no more by then is said; the cards are held."""
+    write = site.inventory.write
+
+    def full(**how):
+        if [row for row in site.inventory.read().operations if row.step == "tell" and "hook_begun" not in row.args]:
+            raise LxgpuError("inventory_storage", "no room")
+        return write(**how)
+
+    site.inventory.write = full
+    with pytest.raises(LxgpuError, match="no room"):
+        attach(site, 2)
+    assert states(site) == ["active", "active"]
+    site.inventory.write = write
+    recover(site)
+    assert states(site) == ["active", "active"]
+    assert not [row for row in site.inventory.read().operations if row.live]
 
 
 def test_a_taking_asks_the_script_before_term_and_goes_on(site):
