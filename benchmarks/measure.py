@@ -84,8 +84,8 @@ def write_results(results: Sequence[Result], target: Path) -> None:
     """results.json, and the same as a table beside it; what was not measured this time stays."""
     known = json.loads(target.read_text(encoding="utf-8")) if target.exists() else []
     fresh = {result.name: result for result in results}
-    kept = [fresh.pop(row["name"], None) or Result(**row) for row in known]
-    results = [*kept, *fresh.values()]
+    kept = [fresh.get(row["name"], Result(**row)) for row in known]
+    results = [*kept, *(result for name, result in fresh.items() if name not in {row["name"] for row in known})]
     target.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n", encoding="utf-8")
     rows = [
         "| what | rival | ours (s) | rival (s) | ratio | goal | |",
