@@ -89,6 +89,21 @@ def guarded(words: list[str], invoke: Callable[[list[str], Screen], int]) -> int
         return _quiet_end()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- the one boundary: every error ends in words
         return _report(error, words, screen)
+    finally:
+        _wake_daemon()
+
+
+def _wake_daemon() -> None:
+    """Let the daemon look at once at what a command has written; whether there is one is no matter of the command."""
+    store = sys.modules.get("lxgpu.inventory.store")
+    if store is None or not store.written():
+        return
+    from contextlib import suppress  # noqa: PLC0415 -- only after a change
+
+    with suppress(Exception):
+        from lxgpu import resident  # noqa: PLC0415 -- only after a change
+
+        resident.poke()
 
 
 def _quiet_end() -> int:

@@ -27,6 +27,13 @@ from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import Sample
 from lxgpu.ports import VersionMovedError
 
+_written = False
+
+
+def written() -> bool:
+    """Whether this process has written into an inventory: then there may be something to do for the daemon."""
+    return _written
+
 
 def open_inventory(path: Path, *, timeout_s: float = TIMEOUT_S) -> SqliteInventory:
     """Opens the inventory at `path`, made or migrated if need be.
@@ -155,6 +162,7 @@ class SqliteInventory:
                 yield tx
                 self._place.check()
                 tx.finish()
+                _note_written()
             finally:
                 tx.close()
 
@@ -246,3 +254,8 @@ class SqliteInventory:
     def _own_process(self) -> None:
         if self._process != os.getpid():
             raise RuntimeError("an open inventory cannot be carried over a fork; open it again")
+
+
+def _note_written() -> None:
+    global _written  # noqa: PLW0603 -- a fact about the process, whichever inventory it had open
+    _written = True

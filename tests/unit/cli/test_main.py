@@ -17,6 +17,7 @@ import pytest
 
 from lxgpu import __version__
 from lxgpu.cli import commands, failure, main
+from lxgpu.drivers.wake import Wake
 from lxgpu.errors import CATALOGUE, Exit, LxgpuError, Problem
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.instance import Instance, InstanceState, Person
@@ -341,6 +342,51 @@ def test_bash_completes_the_names_of_containers(lxgpu, inventory_of_two, typed, 
     env = {"_LXGPU_COMPLETE": "bash_complete", "COMP_WORDS": f"lxgpu start {typed}", "COMP_CWORD": "2"}
     done = lxgpu(env=env | {"LXGPU_STATE_DIR": str(inventory_of_two)})
     assert (done.stdout.split(), done.stderr) == (offered, "")
+
+
+WRITES = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from lxgpu.cli.main import guarded
+from lxgpu.errors import LxgpuError
+from lxgpu.inventory.store import open_inventory
+
+def invoke(words, _screen):
+    with open_inventory(Path(words[0])) as inventory:
+        inventory.read()
+        if "write" in words:
+            with inventory.write(actor="test", now=datetime.now(UTC)) as tx:
+                tx.event("seen", "alice")
+    if "fail" in words:
+        raise LxgpuError("no_capacity", "not now")
+    return 0
+
+sys.exit(guarded(sys.argv[1:], invoke))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "woken"),
+    [(("write",), 0, True), (("write", "fail"), 7, True), ((), 0, False), (("fail",), 7, False)],
+)
+def test_a_command_that_wrote_wakes_the_daemon(tmp_path, words, status, woken):
+    """However it ended; one that only looked leaves it alone."""
+    argv = [sys.executable, "-c", WRITES, str(tmp_path / "inventory.db"), *words]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LXGPU_RUN_DIR": str(tmp_path)}
+    wake = Wake(tmp_path)
+    assert subprocess.run(argv, env=environment, check=False, capture_output=True).returncode == status
+    assert wake.wait(0) is woken
+    wake.close()
+
+
+def test_without_a_daemon_a_command_that_wrote_ends_as_it_would(tmp_path):
+    """Nobody to wake, and settings that cannot be read, are no failure of it."""
+    argv = [sys.executable, "-c", WRITES, str(tmp_path / "inventory.db"), "write"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LXGPU_RUN_DIR": str(tmp_path)}
+    for more in ({}, {"LXGPU_CONFIG": str(tmp_path / "none")}):
+        done = subprocess.run(argv, env=environment | more, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_completion_is_silent_where_there_is_no_inventory(lxgpu, tmp_path):
