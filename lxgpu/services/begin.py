@@ -10,9 +10,10 @@ from typing import TypeVar
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Card
 from lxgpu.model.operation import Operation, OperationState
-from lxgpu.model.snapshot import Snapshot
+from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import observe
+from lxgpu.services.oneversion import on_one_version
 from lxgpu.services.site import Site
 
 T = TypeVar("T")
@@ -33,16 +34,20 @@ def new_operation(site: Site, *, kind: str, instance: str, args: Mapping[str, ob
 def decided(site: Site, snapshot: Snapshot, act: Callable[[Tx, Snapshot], T]) -> T:
     """Decide and write against one version of the inventory.
 
-    `act` decides on the snapshot it is given and writes. If the rows moved since the snapshot was taken, it is given
-    the rows of the transaction itself, so that two at once can never both be right.
+    `act` decides on the snapshot it is given and writes. If the rows moved since the snapshot was taken, it is called
+    again with the newer ones, so that two at once can never both be right.
     """
-    with site.write() as tx:
-        current = tx.records
-        if current.version != snapshot.records.version:
-            people = set(snapshot.unix_groups)
-            snapshot = observe.of(site, snapshot.seen, current, people=people)
-        remember_cards(tx, snapshot)
-        return act(tx, snapshot)
+
+    def judge(records: Records) -> Snapshot:
+        if records.version == snapshot.records.version:
+            return snapshot
+        return observe.of(site, snapshot.seen, records, people=set(snapshot.unix_groups))
+
+    def write(tx: Tx, now: Snapshot) -> T:
+        remember_cards(tx, now)
+        return act(tx, now)
+
+    return on_one_version(site, judge, write)
 
 
 def remember_cards(tx: Tx, snapshot: Snapshot) -> None:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
@@ -24,6 +25,7 @@ from lxgpu.services.carrying import write_down
 from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import ready_instance, ready_row
+from lxgpu.services.oneversion import on_one_version
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
 from lxgpu.services.tick import look, tick
@@ -214,10 +216,8 @@ def wait(site: Site, identifier: str, *, timeout_s: float | None = None) -> Rese
 
 
 def _on_one_version(site: Site, write: Callable[[Tx, Snapshot], T]) -> T:
-    """Decide and write on what is in the inventory at that moment, so that of two at once each sees the other."""
-    seen = observe.look(site, readings=True)
-    with site.write() as tx:
-        return write(tx, look(site, seen, tx.records))
+    """One look, and what is decided on it with the rows there are."""
+    return on_one_version(site, partial(look, site, observe.look(site, readings=True)), write)
 
 
 def _snapshot(site: Site) -> Snapshot:

@@ -18,7 +18,7 @@ from lxgpu.model.usage import IdleVerdict
 from lxgpu.policy.agenda import decide_tick
 from lxgpu.policy.desk import Agenda
 from lxgpu.policy.fairness import looks_back_s
-from lxgpu.ports import VersionMovedError
+from lxgpu.ports import Tx
 from lxgpu.services import observe, pausing
 from lxgpu.services.banner import refresh_banner
 from lxgpu.services.carrying import advance_all, write_down
@@ -27,6 +27,7 @@ from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.mend import begin_mending
 from lxgpu.services.notices import send_due
+from lxgpu.services.oneversion import on_one_version
 from lxgpu.services.parts import FATAL, fault
 from lxgpu.services.presence import presence
 from lxgpu.services.sampling import judge_all, take_samples
@@ -92,18 +93,14 @@ def look(site: Site, seen: Observation, records: Records) -> Snapshot:
 
 def _decide(site: Site, seen: Observation, *, paused: bool) -> Agenda:
     """Decide on what is there and write it, against one version of the inventory."""
-    for _ in range(3):
-        snapshot = look(site, seen, site.inventory.read())
-        agenda = decide_tick(snapshot, paused=paused)
-        if agenda.empty:
-            return agenda
-        try:
-            with site.write(expected=snapshot.records.version) as tx:
-                write_down(site, tx, snapshot, agenda)
-        except VersionMovedError:
-            continue
+
+    def act(tx: Tx, now: Snapshot) -> Agenda:
+        agenda = decide_tick(now, paused=paused)
+        if not agenda.empty:
+            write_down(site, tx, now, agenda)
         return agenda
-    return Agenda()  # others write all the time; the next tick decides
+
+    return on_one_version(site, partial(look, site, seen), act)
 
 
 def _heard(site: Site, row: Assignment) -> tuple[tuple[str, datetime], ...]:
