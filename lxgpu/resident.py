@@ -63,13 +63,14 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     watch = _policy_watch()
     statusfile.open_to_readers(chosen.state_dir)
     wake = Wake(chosen.run_dir, also=stop.handle)
-    clock = StoppableClock(stop, _signs_of_life(manager))
+    alive = _signs_of_life(manager)
+    clock = StoppableClock(stop, alive)
 
     def pace() -> float:
         return every_s(watch.current())
 
     daemon = Daemon(
-        make_site=lambda: _site(say, clock, watch.current),
+        make_site=lambda: replace(_site(say, clock, watch.current), alive=alive),
         tick=tick,
         policy=watch,
         pause=lambda: pausing.paused(chosen.run_dir),
@@ -240,7 +241,7 @@ def _signs_of_life(manager: ServiceManager) -> Callable[[], None]:
     return alive
 
 
-def _others(wake: Callable[[], None]) -> Mapping[str, Callable[[Site], None]]:
+def _others(wake: Callable[[], None]) -> Mapping[str, Callable[[Site], tuple[str, ...]]]:
     """Further parts of the daemon: the containers' sockets, where the libraries for them are there."""
     return {"guest sockets": _GuestPart(wake).follow}
 
@@ -253,19 +254,16 @@ class _GuestPart:
         self._site: Site | None = None
         self._sockets: GuestSockets | None = None
 
-    def follow(self, site: Site) -> None:
-        """Serve the containers there are.
+    def follow(self, site: Site) -> tuple[str, ...]:
+        """Serve the containers there are; those that could not be served, with the reason.
 
         Raises:
-            LxgpuError: `unavailable`, with those that could not be served.
+            LxgpuError: `unavailable`, when nobody can be.
         """
         self._site = site
         self._sockets = self._sockets or self._made()
         names = [row.name for row in site.inventory.read().instances if row.state.value == "ready"]
-        troubles = self._sockets.follow(names)
-        if troubles:
-            why = [f"{name}: {text}" for name, text in sorted(troubles.items())]
-            raise LxgpuError("unavailable", "not every container can be served", why=why)
+        return tuple(f"{name}: {text}" for name, text in sorted(self._sockets.follow(names).items()))
 
     def _made(self) -> GuestSockets:
         try:

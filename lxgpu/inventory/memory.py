@@ -88,6 +88,11 @@ class MemoryInventory:
             )
             return list(islice(found, limit))
 
+    def events_after(self, identifier: int, *, limit: int = 1000) -> list[Event]:
+        """History that was written after the event of that id, oldest first."""
+        with self._lock:
+            return list(islice((event for event in self._events if (event.id or 0) > identifier), limit))
+
     def closed_since(self, since: datetime) -> tuple[Assignment, ...]:
         """Assignments closed at or after an instant, newest first."""
         with self._lock:

@@ -110,11 +110,13 @@ class Reader:
         where = f"WHERE {' AND '.join(asked)} " if asked else ""
         query = f"SELECT at, actor, kind, subject, rule, detail, id FROM events {where}ORDER BY id DESC LIMIT ?"  # noqa: S608 -- our own words
         with self.transaction() as connection:
-            found = connection.execute(query, (*asked.values(), limit)).fetchall()
-        return [
-            Event(instant(at), actor, kind, about, rule, json.loads(detail), number)
-            for at, actor, kind, about, rule, detail, number in found
-        ]
+            return _events(connection.execute(query, (*asked.values(), limit)))
+
+    def events_after(self, identifier: int, *, limit: int) -> list[Event]:
+        """History that was written after the event of that id, oldest first."""
+        query = "SELECT at, actor, kind, subject, rule, detail, id FROM events WHERE id > ? ORDER BY id LIMIT ?"
+        with self.transaction() as connection:
+            return _events(connection.execute(query, (identifier, limit)))
 
     def assignments_at(self, at: datetime) -> Records:
         """Who held what at an instant of the past: attached by then and not closed yet."""
@@ -174,3 +176,10 @@ class Reader:
 def _rows(connection: sqlite3.Connection, table: Table, clause: str, value: str) -> tuple[Any, ...]:
     found = connection.execute(f"{select(table)} {clause}", (value,))
     return tuple([decoded(table, values) for values in found])
+
+
+def _events(found: sqlite3.Cursor) -> list[Event]:
+    return [
+        Event(instant(at), actor, kind, about, rule, json.loads(detail), number)
+        for at, actor, kind, about, rule, detail, number in found
+    ]

@@ -111,6 +111,10 @@ class SqliteInventory:
         """History, newest first."""
         return self._reader.events(subject=subject, since=since, limit=limit)
 
+    def events_after(self, identifier: int, *, limit: int = 1000) -> list[Event]:
+        """History that was written after the event of that id, oldest first."""
+        return self._reader.events_after(identifier, limit=limit)
+
     def assignments_at(self, at: datetime) -> Records:
         """Who held what at an instant of the past: attached by then and not closed yet."""
         return self._reader.assignments_at(at)

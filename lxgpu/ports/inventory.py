@@ -56,6 +56,9 @@ class Inventory(Protocol):
     def events(self, *, subject: str | None = None, since: datetime | None = None, limit: int = 1000) -> list[Event]:
         """History, newest first."""
 
+    def events_after(self, identifier: int, *, limit: int = 1000) -> list[Event]:
+        """History that was written after the event of that id, oldest first."""
+
     def closed_since(self, since: datetime) -> tuple[Assignment, ...]:
         """Assignments closed at or after an instant, newest first."""
 

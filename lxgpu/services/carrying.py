@@ -47,6 +47,7 @@ def advance_all(site: Site) -> tuple[int, tuple[str, ...]]:
 def _advanced(site: Site, row: Operation) -> tuple[bool, str]:
     """Whether it moved, and its trouble; one that fails, by whatever fault, stops no other."""
     about = f"{row.kind} of {row.instance}"
+    site.alive()
     try:
         now = advance(site, RECIPES[row.kind], row.id)
     except LxgpuError as error:

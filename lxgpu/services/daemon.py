@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ from lxgpu.services.ticked import Tick, Ticked
 
 PUBLISH_S = 30.0
 """status.json is written at least so often."""
-_MOST_EVENTS = 200
+_MOST_EVENTS = 1000
 TICK, POLICY, STATUS, HISTORY = "tick", "policy", "status.json", "history"
 Publish = Callable[[Site, DaemonView], None]
 
@@ -29,12 +29,12 @@ class Hooks:
     """What the daemon has done for it at each turn.
 
     `alive` after every turn, with a line for people; `told` hears every new line of history; `others` are further parts
-    by name (the guest sockets), each called with the site.
+    by name (the guest sockets), each called with the site; they give what troubles them while they go on.
     """
 
     alive: Callable[[str], None] = lambda _text: None
     told: Callable[[Event], None] = lambda _event: None
-    others: Mapping[str, Callable[[Site], None]] = field(default_factory=dict)
+    others: Mapping[str, Callable[[Site], Iterable[str]]] = field(default_factory=dict)
 
 
 class Daemon:
@@ -69,6 +69,7 @@ class Daemon:
         self._moved_s, self._careful = 0.0, False
         self._news: list[PolicyNews] = []
         self._history = HistoryTail(since=clock.now())
+        self._troubled: dict[str, tuple[str, ...]] = {}
         self._published: tuple[object, ...] = ()
         self._published_at: float | None = None
         self.view = DaemonView(running=True, pid=pid, started_at=clock.now())
@@ -95,7 +96,7 @@ class Daemon:
         if site is not None:
             self._parts.run(HISTORY, lambda: self._history.tell(site, self._hooks.told))
             for name, do in self._hooks.others.items():
-                self._parts.run(name, lambda do=do: do(site))  # type: ignore[misc] # the name bound at once
+                self._other(site, name, do)
             changed = ticked is not None and ticked.did > 0
             self._parts.run(STATUS, lambda: self._show(site, changed=changed))
         self._hooks.alive(self._line())
@@ -123,6 +124,12 @@ class Daemon:
         self._careful = False
         return ticked
 
+    def _other(self, site: Site, name: str, do: Callable[[Site], Iterable[str]]) -> None:
+        """A further part; what troubles it while it goes on is told with the troubles of the next tick."""
+        found = self._parts.run(name, lambda: tuple(do(site)))
+        if found is not None:
+            self._troubled[name] = found
+
     def _look_at_policy(self) -> None:
         anew, self._reload = self._reload, False
         news = self._policy.look(anew=anew)
@@ -146,7 +153,8 @@ class Daemon:
 
     def _remember(self, ticked: Ticked | None, paused: PauseView | None) -> None:
         if ticked is not None:
-            self._parts.tell(ticked.troubles)
+            others = (f"{name}: {text}" for name, found in self._troubled.items() for text in found)
+            self._parts.tell((*ticked.troubles, *others))
             latest = self._clock.now() + timedelta(seconds=self._every_s())
             due = min(ticked.next_at, latest) if ticked.next_at else latest
             self.view = replace(self.view, ticked_at=ticked.at, next_at=due)
@@ -181,17 +189,18 @@ class HistoryTail:
 
     def __init__(self, *, since: datetime) -> None:
         self._since = since
-        self._version: int | None = None
         self._last: int | None = None
 
     def tell(self, site: Site, told: Callable[[Event], None]) -> None:
         """Tell what is new since the last time; at first what happened since the beginning."""
-        version = site.inventory.read().version
-        if version == self._version:
-            return
-        found = [event for event in site.inventory.events(limit=_MOST_EVENTS) if event.id is not None]
-        for event in reversed(found):
-            new = event.at >= self._since if self._last is None else (event.id or 0) > self._last
-            if new:  # by number, but for the first time: a clock may be set back
+        newest = next((event.id or 0 for event in site.inventory.events(limit=1)), 0)
+        if self._last is None:  # by time for once; from then on by number, since a clock may be set back
+            for event in reversed(site.inventory.events(since=self._since, limit=_MOST_EVENTS)):
                 told(event)
-        self._last, self._version = (found[0].id if found else 0), version
+                newest = max(newest, event.id or 0)
+            self._last = newest
+        self._last = min(self._last, newest)  # less when an older copy of the inventory was put in its place
+        while found := site.inventory.events_after(self._last, limit=_MOST_EVENTS):
+            for event in found:
+                told(event)
+                self._last = event.id or self._last

@@ -37,7 +37,8 @@ class Site:
     command. `say` tells people about progress. `notify` reaches people outside, `board` is what they see inside.
     `parker` keeps programs alive while their cards are away.
     `kernel_log` tells of faults of cards, `watch` is what this process remembers of its looks at them.
-    `cards` is what this process remembers of the host's cards.
+    `cards` is what this process remembers of the host's cards. `alive` is called in the midst of long work, for who
+    watches that it goes on.
     """
 
     host: str
@@ -63,6 +64,7 @@ class Site:
     say: Progress
     watch: Watch = field(default_factory=Watch)
     cards: CardMemory = field(default_factory=CardMemory)
+    alive: Callable[[], None] = lambda: None
 
     def write(self, *, expected: int | None = None) -> AbstractContextManager[Tx]:
         """A write transaction of the inventory in the name of whoever gave the command."""

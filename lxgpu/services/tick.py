@@ -45,6 +45,7 @@ BUSY_S = 0.5
 class _Count:
     """What a tick did, and what went wrong in it."""
 
+    alive: Callable[[], None]
     did: int = 0
     troubles: list[str] = field(default_factory=list)
 
@@ -56,8 +57,9 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
     """
     paused = paused or pausing.paused(site.settings.run_dir) is not None  # a pause holds for commands too
     ensure_identity(site)
-    count, agenda = _Count(), Agenda()
+    count, agenda = _Count(site.alive), Agenda()
     for number in range(ROUNDS):
+        site.alive()
         moved, troubles = advance_all(site)
         count.did += moved
         count.troubles += [item for item in troubles if item not in count.troubles]
@@ -67,6 +69,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             _part(count, "health", partial(check_health, site, seen))
             _part(count, "drift", partial(begin_mending, site, seen))
             _part(count, "expiry", partial(end_in_time, site, observe.of(site, seen, site.inventory.read())))
+        site.alive()
         agenda = _decide(site, seen, paused=paused)
         count.did += len(agenda.notes)
         _part(count, "notices", partial(send_due, site))
@@ -114,6 +117,7 @@ def _next_at(site: Site, agenda: Agenda) -> datetime | None:
 
 
 def _part(count: _Count, name: str, act: Callable[[], object]) -> None:
+    count.alive()
     try:
         act()
     except LxgpuError as error:

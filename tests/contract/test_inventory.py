@@ -429,6 +429,10 @@ def test_events_tell_who_did_what_newest_first(inventory):
     assert inventory.events(since=at(1)) == events[:2]
     assert inventory.events(subject="alice", since=at(1), limit=5) == events[:1]
     assert inventory.events(limit=1) == events[:1]
+    first, second, third = (event.id for event in reversed(events))
+    assert [event.id for event in inventory.events_after(0)] == [first, second, third]
+    assert [event.id for event in inventory.events_after(first, limit=1)] == [second]
+    assert inventory.events_after(third) == []
 
 
 # ---- values

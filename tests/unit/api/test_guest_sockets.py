@@ -11,9 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 import pytest
+from fakes.site import make_site, newcomer
 from guest_client import answer, ask, dial, request
 from house import until
 
+from lxgpu import resident, wiring
 from lxgpu.api.app import guest_app
 from lxgpu.api.gate import BODY_BYTES
 from lxgpu.api.serving import CONNECTIONS, GuestSockets
@@ -299,3 +301,19 @@ def test_a_container_that_goes_cuts_off_its_callers(guests):
             time.sleep(0.01)
         guests.sockets.follow(["bob"])
         assert answer(link)[0] == 0
+
+
+def test_one_containers_trouble_is_the_daemons_news_and_no_reason_to_stop(tmp_path, monkeypatch):
+    """Alice's folder is missing: that is told at each turn, and bob, who comes later, is served at the next."""
+    (tmp_path / "bob").mkdir()
+    monkeypatch.setattr(wiring, "guest_folder", lambda name: str(tmp_path / name))
+    site, part = make_site(tmp_path), resident._GuestPart(lambda: None)  # noqa: SLF001 -- what the daemon calls
+    newcomer(site, "alice")
+    (told,) = part.follow(site)
+    assert told.startswith("alice: its socket cannot be made")
+    newcomer(site, "bob")
+    assert part.follow(site) == (told,)
+    try:
+        assert ask(tmp_path / "bob" / "api.sock", "GET", "/v1/status")[0] == 200
+    finally:
+        part._sockets.close()  # noqa: SLF001 -- the daemon never closes it

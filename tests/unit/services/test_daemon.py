@@ -11,6 +11,7 @@ from inventory_rows import operation
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
+from lxgpu.services import ending
 from lxgpu.services.daemon import PUBLISH_S, Daemon, Hooks
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.loop import loop
@@ -229,6 +230,53 @@ def test_every_line_of_history_is_told_once_whoever_wrote_it(house):
     late.turn(moved_s=0)
     late.turn(moved_s=0)
     assert [event.subject for event in house.events if event.kind == "created"] == ["bob", "carol"]
+
+
+def test_not_a_line_of_history_is_lost_however_many_there_are_between_two_turns(house):
+    """An import of a year's history, or a class of a hundred."""
+    house.daemon.turn(moved_s=0)
+    for number in range(7):
+        with house.site.write() as tx:
+            for part in range(500):
+                tx.event("seen", f"{number}-{part}")
+    house.daemon.turn(moved_s=0)
+    seen = [event.subject for event in house.events if event.kind == "seen"]
+    assert seen == [f"{number}-{part}" for number in range(7) for part in range(500)]
+
+
+def test_after_an_older_inventory_was_put_in_place_its_new_lines_are_told(house, tmp_path):
+    """Its numbers begin below those that were told."""
+    for _ in range(5):
+        newcomer(house.site, "alice")
+        ending.delete(house.site, "alice", purge=True)
+    house.daemon.turn(moved_s=0)
+    older = make_site(tmp_path / "older").inventory
+    for number in range(2):
+        with older.write(actor="root", now=house.site.clock.now()) as tx:
+            tx.event("restored", f"backup{number}")
+    tail, told = house.daemon._history, []  # noqa: SLF001 -- the same one, over another file
+    tail.tell(replace(house.site, inventory=older), told.append)
+    with older.write(actor="root", now=house.site.clock.now()) as tx:
+        tx.event("seen", "alice")
+    tail.tell(replace(house.site, inventory=older), told.append)
+    assert [event.subject for event in told] == ["alice"]
+
+
+def test_a_part_that_goes_on_with_a_trouble_is_not_left_alone(house):
+    """One container's socket cannot be made: said once, and the others are served at each turn."""
+    served = []
+
+    def part(site):
+        served.append(site.clock.monotonic())
+        return ("carol: its folder is full",) if len(served) < 10 else ()
+
+    house.others["guest sockets"] = part
+    house.run(120)
+    assert len(served) == len(house.calls)
+    assert house.said == [
+        "trouble: guest sockets: carol: its folder is full",
+        "over: guest sockets: carol: its folder is full",
+    ]
 
 
 def test_status_is_published_when_something_changed_and_every_half_minute(house):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from dealings import FENCE, GRACE, TERM_WAIT, events, go_on, held, two_at_work, wish, work
@@ -11,6 +13,7 @@ from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.plan import Verdict
 from lxgpu.model.reservation import Kind, ReservationState
 from lxgpu.services.reserve import cancel, plan_reserve, reserve
+from lxgpu.services.tick import tick
 
 
 @pytest.fixture
@@ -99,3 +102,20 @@ def test_a_booking_that_nobody_uses_frees_its_cards(site):
     go_on(site, 30)
     assert [event.subject for event in events(site, "missed")] == ["bob"]
     assert held(site, "alice") == ["active", "active"]
+
+
+def test_a_slow_tick_shows_signs_of_life(site):
+    """Where each look at LXD takes long, the watchdog still hears of it within its time."""
+    signs, look = [site.clock.monotonic()], site.engine.instances
+
+    def slow(**how):
+        site.clock.sleep(40)
+        return look(**how)
+
+    site.engine.instances = slow
+    alive = replace(site, alive=lambda: signs.append(site.clock.monotonic()))
+    reserve(alive, wish(), begin=False)
+    tick(alive)
+    signs.append(site.clock.monotonic())
+    assert signs[-1] - signs[0] >= 300, "one tick takes longer than the watchdog waits"
+    assert max(later - sooner for sooner, later in pairwise(signs)) <= 100
