@@ -20,7 +20,7 @@ RULES: Mapping[str, str] = {
 }
 """Why somebody loses cards, in words; a rule that is not here is told by its own name."""
 HOW: Mapping[str, str] = {"idle": "keep"}
-"""By which rule's loss the holder can do something against it, and what (see services/noticekinds.py)."""
+"""By which rule's loss the holder can do something against it, and what."""
 
 FINAL = frozenset({"expired", "over_limit", "no_show"})
 """Rules by which somebody loses what was not theirs any more: no claim comes of it."""

@@ -44,13 +44,10 @@ as in "bob is within his guarantee" or "your lease ended at 12:00"."""
 _BOOKING = {"booking": TEXT, "number": COUNT, "model": TEXT, "start": INSTANT, "until": INSTANT}
 """`booking` is its id, `number` of cards, `model` the pattern asked for."""
 
-KEEP, EXTEND, USE = "keep", "extend", "use"
-"""Values of `how` of a warning: `gpu keep`, `gpu extend`, or any work on the card calls it off; empty: nothing does.
-`keep` counts for idle cards, where work helps as well."""
-
 NOTICES: Mapping[str, NoticeKind] = {
     "warned": NoticeKind(
-        "cards will be taken at `due_at`; `back_at` is when they are thought to return",
+        "cards will be taken at `due_at`; `how` is `keep` where work on them or `gpu keep` calls it off, else empty;"
+        " `back_at` is when they are thought to return",
         {**_LOSS, "due_at": INSTANT, "how": TEXT, "back_at": INSTANT},
         may_lack=frozenset({"back_at"}),
     ),
@@ -114,9 +111,8 @@ NOTICES: Mapping[str, NoticeKind] = {
         admins=True,
     ),
     "restarted": NoticeKind(
-        "the host or the container went down and is up again since `at`: what ran has ended; `gpus` are held still",
+        "the host went down and is up again since `at`: what ran has ended; `gpus` are held still",
         {"at": INSTANT, "gpus": GPUS},
-        may_lack=frozenset({"gpus"}),
     ),
     "expires": NoticeKind(
         "the person or the container ends at `until`; `then` says what happens then",

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from lxgpu.model.assignment import Assignment, AssignmentState, SlotRecord
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.request import GpuRequest
+from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.health import by_fault
@@ -79,7 +80,10 @@ def close(tx: Tx, instance: str, proofs: Collection[SlotRecord], *, at: datetime
 
 
 def quarantine(site: Site, instance: str, slot: Slot, why: str) -> None:
-    """A card that could not be proven free stays with its last holder's name, and goes to nobody."""
+    """A card that could not be proven free stays with its last holder's name, and goes to nobody.
+
+    The holder and the admins are told, once.
+    """
     now = site.clock.now()
     with site.write() as tx:
         known = tx.records.slot(slot) or SlotRecord(slot=slot, host=site.host)
@@ -89,6 +93,17 @@ def quarantine(site: Site, instance: str, slot: Slot, why: str) -> None:
             if row.slot == slot:
                 tx.put(replace(row, state=AssignmentState.QUARANTINED))
         tx.event("quarantined", instance, rule="fence", detail={"gpu": slot.gpu, "why": why})
+        if not known.quarantine:
+            tx.put(_told(tx, instance, slot, why, now))
+
+
+def _told(tx: Tx, instance: str, slot: Slot, why: str, now: datetime) -> Notice:
+    from lxgpu.services.notices import notice  # noqa: PLC0415 -- only when a fence fails
+
+    row = tx.records.instance(instance)
+    fix = f"end what uses it inside. Admin: lxgpu stop {instance} --yes; lxgpu gpu open {slot.gpu}"
+    facts = {"gpus": [slot.gpu], "why": why, "fix": fix}
+    return notice("quarantined", instance=instance, person=row.owner if row else "", facts=facts, now=now)
 
 
 def gpus_of(cards: Iterable[Gpu], slots: Iterable[Slot]) -> tuple[Gpu, ...]:

@@ -21,6 +21,7 @@ from lxgpu.policy.fairness import looks_back_s
 from lxgpu.ports import Tx
 from lxgpu.services import observe, pausing
 from lxgpu.services.banner import refresh_banner
+from lxgpu.services.booting import note_boot
 from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.health import check_health
 from lxgpu.services.holds import mirror_holds
@@ -65,6 +66,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         count.troubles += [item for item in troubles if item not in count.troubles]
         seen = observe.look(site, readings=True)
         if number == 0:
+            _part(count, "boot", partial(note_boot, site, seen))
             _part(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
             _part(count, "health", partial(check_health, site, seen))
             _part(count, "drift", partial(begin_mending, site, seen))

@@ -19,7 +19,7 @@ class Watch:
 
     `quiet` keeps by card the id of the assignment and the instant at which an idleness began that is older than the
     samples in memory. `faults` is what NVML said of cards in the last look, `sick` are those that people were told of
-    (None: not looked up in the history yet).
+    (None: not looked up in the history yet). `boot_id` is the boot of which it is known that people were told.
     `thinned_at` is when old samples were merged last. `not_before`: the clock was set then, so no sample from before
     counts.
     """
@@ -29,6 +29,7 @@ class Watch:
     inits: dict[str, int] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
     sick: set[str] | None = None
+    boot_id: str = ""
     thinned_at: datetime | None = None
     not_before: datetime | None = None
     _looked_at: datetime | None = None

@@ -10,6 +10,7 @@ from fakes.site import make_site, newcomer
 from lxgpu.errors import LxgpuError
 from lxgpu.model.request import GpuRequest
 from lxgpu.services import lending
+from lxgpu.services.notices import send_due
 from lxgpu.services.site import Site
 
 
@@ -37,6 +38,19 @@ def test_it_does_not_count_as_held(tmp_path: Path) -> None:
     more(site, 1)
     states = sorted(row.state.value for row in site.inventory.read().held_by("alice"))
     assert states == ["active", "quarantined"]
+
+
+def test_the_holder_and_the_admins_are_told_once(tmp_path: Path) -> None:
+    """Why, and what each can do; a release that fails again is no news."""
+    site, process = stuck(tmp_path)
+    with pytest.raises(LxgpuError, match="could not be proven free"):
+        lending.release(site, "alice", count=None, busy=True)
+    send_due(site)
+    ((subject, text, mail),) = site.notify.sent
+    assert "could not be proven free" in subject
+    assert f"({process.pid})" in text
+    assert "lxgpu stop alice --yes" in " ".join(text.split())
+    assert mail == site.policy().contact
 
 
 def test_a_later_release_that_proves_it_clears_it(tmp_path: Path) -> None:

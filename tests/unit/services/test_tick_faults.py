@@ -42,6 +42,7 @@ def failing(error):
 
 
 PARTS = {
+    "boot": "note_boot",
     "health": "check_health",
     "watching": "take_samples",
     "drift": "begin_mending",
