@@ -92,11 +92,6 @@ class Screen:
         self.debug = debug
         self.document_written = False
 
-    @property
-    def interactive(self) -> bool:
-        """Whether there is somebody to ask."""
-        return sys.stdin.isatty() and sys.stderr.isatty()
-
     def colored(self, stream: TextIO) -> bool:
         """Whether to colour what goes to a stream: --color, then NO_COLOR, FORCE_COLOR, TERM and the terminal."""
         if self.color != "auto":

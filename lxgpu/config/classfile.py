@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 from lxgpu.config.keys import PublicKey, parse_keys
-from lxgpu.config.source import Mark, Source, read_source
+from lxgpu.config.source import Mark, Source
 from lxgpu.errors import LxgpuError, Problem
 from lxgpu.instants import parse_instant
 from lxgpu.model.names import check_name, check_person
@@ -59,15 +58,6 @@ class ClassRow:
     model: str = ""
     expires: datetime | None = None
     terms: Terms = NOTHING
-
-
-def load_class(path: Path, *, now: datetime, zone: tzinfo) -> tuple[ClassRow, ...]:
-    """Reads a class file.
-
-    Raises:
-        LxgpuError: `bad_file`, as `parse_class`; also when it cannot be read.
-    """
-    return parse_class(read_source(path), now=now, zone=zone)
 
 
 def parse_class(source: Source, *, now: datetime, zone: tzinfo) -> tuple[ClassRow, ...]:

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 
 from lxgpu.config.keyblob import blob_fault
-from lxgpu.config.source import read_source
 from lxgpu.errors import LxgpuError, Problem
 
 KEY_TYPES = (
@@ -69,20 +66,6 @@ class PublicKey:
         """The whole authorized_keys line, without its newline."""
         parts = (self.options, self.type, b64encode(self.blob).decode(), self.comment)
         return " ".join(part for part in parts if part)
-
-
-def authorized_keys(keys: Iterable[PublicKey]) -> str:
-    """The text of an authorized_keys file: each key on its own line, each line ended."""
-    return "".join(f"{key.text}\n" for key in keys)
-
-
-def load_keys(path: Path) -> tuple[PublicKey, ...]:
-    """Reads a file of public keys.
-
-    Raises:
-        LxgpuError: `bad_file`: it cannot be read; `bad_key`, as `parse_keys`.
-    """
-    return parse_keys(read_source(path).text, name=str(path))
 
 
 def parse_keys(text: str, *, name: str = "") -> tuple[PublicKey, ...]:

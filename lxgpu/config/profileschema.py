@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -149,8 +149,3 @@ class ProfileEntry(Strict):
         "Shell commands run as root when the template is made.", default=[]
     )
     config: Annotated[dict[Annotated[str, reads(_config_key)], Line], SECTION] = optional("Settings of the engine.")
-
-
-def profile_schema() -> dict[str, Any]:
-    """The JSON Schema of a profile, for editors."""
-    return ProfileEntry.model_json_schema(by_alias=True)

@@ -151,7 +151,7 @@ class LxdInstances(LxdBase):
                 raise
             words = " ".join(error.why)
             if is_already(words) and self._power(name, what) is Power.FROZEN:
-                self.unfreeze(name)  # LXD calls a frozen one running and leaves it so
+                self._thaw(name)  # LXD calls a frozen one running and leaves it so
                 return
             raise refusal(what, status=0, text=words, log=self._log_or_nothing(name)) from None
 
@@ -167,12 +167,7 @@ class LxdInstances(LxdBase):
                 raise
             raise outcome_unknown(what, " ".join(error.why), timeout_s) from None
 
-    def freeze(self, name: str) -> None:
-        """Freezes all processes; nothing to do when they are."""
-        self._switch(name, "freeze", f"freeze {name}", wanted=Power.FROZEN, deadline=self._deadline())
-
-    def unfreeze(self, name: str) -> None:
-        """Thaws; nothing to do when it runs."""
+    def _thaw(self, name: str) -> None:
         self._switch(name, "unfreeze", f"thaw {name}", wanted=Power.RUNNING, deadline=self._deadline())
 
     def _switch(

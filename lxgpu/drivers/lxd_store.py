@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,17 +45,6 @@ class LxdStore(LxdBase):
     def has_volume(self, pool: str, name: str) -> bool:
         """Whether there is a custom volume of that name; one request."""
         return self._find(f"storage-pools/{pool}/volumes/custom/{name}", f"look for volume {name}") is not None
-
-    def volumes(self, pool: str) -> Mapping[str, int | None]:
-        """Custom volumes and their used bytes; one request, and one more for each volume."""
-        path = f"storage-pools/{pool}/volumes/custom"
-        found = self._get(path, f"list the volumes of {pool}", recursion=1)
-        names = [str(row.get("name")) for row in rows(found.metadata)]
-        return {name: self._volume_use(f"{path}/{name}/state", name) for name in names if "/" not in name}
-
-    def _volume_use(self, path: str, name: str) -> int | None:
-        found = self._find(path, f"look at volume {name}")
-        return lxd_read.positive(table(table(found.metadata).get("usage")).get("used")) if found else None
 
     def snapshots(self, name: str) -> tuple[tuple[str, datetime | None], ...]:
         """Snapshots, oldest first."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from lxgpu.errors import LxgpuError
 
-MIB = 1 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class Model:

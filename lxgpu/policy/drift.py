@@ -21,7 +21,6 @@ TEMPLATE_PREFIX = "lxgpu-template-"
 MARK_OPERATION, MARK_UUID = "user.lxgpu.operation", "user.lxgpu.uuid"
 _DENIED = re.compile(r"^lxc\.cgroup\.devices\.deny = c (\d+):(\d+) rwm$", re.MULTILINE)
 _ATTACHED = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
-_PASSING = frozenset({AssignmentState.ATTACHING, AssignmentState.RELEASING})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.quota import Policy
 from lxgpu.model.rules import DAY
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.admission import entitlement
 from lxgpu.policy.lookup import by_instance, names_of, past_by_instance
 
 HALF_LIVES = 5
@@ -42,16 +41,6 @@ def decayed_use(snapshot: Snapshot, person: str) -> float:
         return float(0.5 ** ((now - at).total_seconds() / half_life))
 
     return sum((left(end) - left(start)) * half_life / math.log(2) for start, end in _had(snapshot, person))
-
-
-def share(snapshot: Snapshot, person: str) -> float:
-    """A person's decayed GPU-seconds over their weight."""
-    return decayed_use(snapshot, person) / weight(snapshot, person)
-
-
-def weight(snapshot: Snapshot, person: str) -> float:
-    """What a person's use is divided by; no weight at all comes last."""
-    return max(entitlement(snapshot, person).weight, 1e-9)
 
 
 def _had(snapshot: Snapshot, person: str) -> Iterator[tuple[datetime, datetime]]:

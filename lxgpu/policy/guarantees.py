@@ -132,8 +132,3 @@ class Guarantees:
             for name in groups:
                 count[name] += held
         return count
-
-
-def over_guarantee(snapshot: Snapshot, person: str) -> int:
-    """How many slots a person keeps beyond their own guarantee; negative: so many below."""
-    return Guarantees(snapshot).beyond(person)

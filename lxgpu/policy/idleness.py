@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import median
 
 from lxgpu.model.reservation import Keep
-from lxgpu.model.rules import Allowance, IdleRules, IdleWhen
+from lxgpu.model.rules import IdleRules, IdleWhen
 from lxgpu.model.usage import NOT_JUDGED, IdleVerdict, Sample, Use
 
 LOOK_S = 10.0
@@ -121,18 +121,6 @@ def warnings_due(
     room = (end - verdict.since).total_seconds()
     left = (end - now).total_seconds()
     return tuple(warn for warn in rules.warn_s if left <= warn < room and warn not in told)
-
-
-def keep_left(keeps: Iterable[Keep], person: str, now: datetime, allowance: Allowance) -> int:
-    """Seconds that a person may still keep idle cards by their word; what overlaps on one instance counts once."""
-    begin = now - timedelta(seconds=allowance.window_s)
-    used = 0.0
-    reached: dict[str, datetime] = {}
-    for keep in sorted((keep for keep in keeps if keep.person == person), key=lambda keep: (keep.since, keep.id)):
-        start = max(keep.since, begin, reached.get(keep.instance, begin))
-        used += max(0.0, (keep.until - start).total_seconds())
-        reached[keep.instance] = max(keep.until, start)
-    return max(0, int(allowance.amount - used))
 
 
 def worked(sample: Sample, rules: IdleRules) -> bool:

@@ -8,7 +8,6 @@ from datetime import datetime
 from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Reservation
 
-Facts = Mapping[str, object]
 RULES: Mapping[str, str] = {
     "idle": "the cards were idle, and {by} waits for cards",
     "expired": "the time that they were lent for is over, and {by} waits for cards",

@@ -121,12 +121,6 @@ class Engine(Protocol):
     def stop(self, name: str, *, timeout_s: float, force: bool) -> None:
         """Stop; nothing to do when it is stopped. Without `force` it may end in `outcome_unknown`."""
 
-    def freeze(self, name: str) -> None:
-        """Freeze all processes."""
-
-    def unfreeze(self, name: str) -> None:
-        """Thaw."""
-
     def rename(self, name: str, new: str) -> None:
         """Rename a stopped instance."""
 
@@ -155,9 +149,6 @@ class Engine(Protocol):
 
     def has_volume(self, pool: str, name: str) -> bool:
         """Whether there is a custom volume of that name; one request."""
-
-    def volumes(self, pool: str) -> Mapping[str, int | None]:
-        """Custom volumes and the bytes each uses."""
 
     def snapshots(self, name: str) -> tuple[tuple[str, datetime | None], ...]:
         """Snapshots of an instance, oldest first."""

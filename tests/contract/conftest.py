@@ -12,6 +12,8 @@ import pytest
 from fakes.engine import FakeEngine
 
 from lxgpu.drivers.engine import LxdEngine
+from lxgpu.drivers.lxd_http import LxdSession
+from lxgpu.drivers.lxd_wire import Deadline
 from lxgpu.errors import LxgpuError
 from lxgpu.lab import Lab, LabSpec, down, up
 from lxgpu.model.gpu import DeviceNode, Gpu
@@ -48,6 +50,17 @@ class Bench:
         if running:
             self.engine.start(name)
         return name
+
+    def freeze(self, name: str) -> None:
+        """Freezes an instance by hand, as `lxc pause` does; lxgpu itself never does."""
+        if isinstance(self.engine, FakeEngine):
+            self.engine.freeze(name)
+            return
+        session, deadline = LxdSession(self.socket, project="default"), Deadline(20)
+        body = {"action": "freeze", "timeout": 10}
+        answer = session.send("PUT", f"instances/{name}/state", deadline=deadline, what="freeze", body=body)
+        operation = str(answer.json["operation"]).removeprefix("/1.0/")
+        session.get(f"{operation}/wait", deadline=deadline, what="freeze")
 
     def clean(self) -> None:
         """Removes what the test made, whatever state it is in."""

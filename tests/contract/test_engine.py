@@ -173,12 +173,6 @@ def test_starting_and_stopping_twice_is_done(bench, engine):
     seen = engine.instance(name)
     assert seen.power is Power.RUNNING
     assert seen.init_pid
-    engine.freeze(name)
-    engine.freeze(name)
-    assert engine.instance(name).power is Power.FROZEN
-    engine.unfreeze(name)
-    engine.unfreeze(name)
-    assert engine.instance(name).power is Power.RUNNING
     engine.stop(name, timeout_s=20, force=True)
     engine.stop(name, timeout_s=20, force=True)
     engine.stop(name, timeout_s=20, force=False)
@@ -186,17 +180,16 @@ def test_starting_and_stopping_twice_is_done(bench, engine):
     assert engine.instance(name).init_pid is None
 
 
-def test_a_clean_stop_and_a_thaw_by_start(bench, engine, refused):
-    """A clean stop works, a frozen instance is thawed by start, a stopped one cannot be frozen."""
+def test_a_clean_stop_and_a_thaw_by_start(bench, engine):
+    """A clean stop works, and an instance that somebody froze is thawed by start."""
     name = bench.make(running=True)
-    engine.freeze(name)
+    bench.freeze(name)
+    assert engine.instance(name).power is Power.FROZEN
     engine.start(name)
     assert engine.instance(name).power is Power.RUNNING
     engine.run(name, ["systemctl", "is-system-running", "--wait"], environment={}, timeout_s=60)  # else it is deaf
     engine.stop(name, timeout_s=60, force=False)
     assert engine.instance(name).power is Power.STOPPED
-    refused("engine", engine.freeze, name)
-    refused("engine", engine.unfreeze, name)
 
 
 def test_a_running_instance_is_neither_deleted_nor_renamed(bench, engine, refused):
@@ -274,7 +267,7 @@ def test_programs_and_their_ends(bench, engine, refused):
     assert engine.run(name, ["echo", "a", "b"], environment={}, timeout_s=20).output == "a b\n"
     assert engine.run(name, ["cat"], environment={}, timeout_s=20, stdin=b"in\nput").output == "in\nput"
     assert engine.run(name, ["no-such-program"], environment={}, timeout_s=20).status == 127
-    engine.freeze(name)
+    bench.freeze(name)
     refused("engine", engine.run, name, ["true"], environment={}, timeout_s=5)
     engine.stop(name, timeout_s=20, force=True)
     refused("engine", engine.run, name, ["true"], environment={}, timeout_s=5)
@@ -340,16 +333,15 @@ def test_volumes_are_made_resized_and_removed(bench, engine, refused):
     engine.ensure_volume(bench.pool, "ct-home", size_bytes=64 * 2**20)
     engine.ensure_volume(bench.pool, "ct-home", size_bytes=128 * 2**20)
     engine.ensure_volume(bench.pool, "ct-home", size_bytes=128 * 2**20)
-    assert "ct-home" in engine.volumes(bench.pool)
+    assert engine.has_volume(bench.pool, "ct-home")
     device = {"type": "disk", "pool": bench.pool, "source": "ct-home", "path": "/home"}
     name = bench.make(change=Change(devices={"home": device}))
     refused("engine", engine.delete_volume, bench.pool, "ct-home")
     engine.update(name, Change(devices={"home": None}), etag=None)
     engine.delete_volume(bench.pool, "ct-home")
     engine.delete_volume(bench.pool, "ct-home")
-    assert "ct-home" not in engine.volumes(bench.pool)
+    assert not engine.has_volume(bench.pool, "ct-home")
     refused("not_found", engine.ensure_volume, "no-such-pool", "ct-home", size_bytes=None)
-    refused("not_found", engine.volumes, "no-such-pool")
 
 
 def test_pools_and_networks(bench, engine, refused):

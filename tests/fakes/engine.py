@@ -177,14 +177,8 @@ class FakeEngine(FakeInstances):
 
     def has_volume(self, pool: str, name: str) -> bool:
         """Whether there is such a volume."""
-        return name in self.volumes(pool)
-
-    def volumes(self, pool: str) -> Mapping[str, int | None]:
-        """Volumes; each uses as good as nothing."""
         self._read()
-        if pool not in self.disks:
-            raise missing(f"pool {pool}")
-        return dict.fromkeys(self.disks[pool], 16384)
+        return name in self.disks.get(pool, ())
 
     def snapshots(self, name: str) -> tuple[tuple[str, datetime | None], ...]:
         """Oldest first."""

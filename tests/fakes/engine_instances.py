@@ -190,18 +190,9 @@ class FakeInstances(FakeCore):
         self._write("stop", name, apply)
 
     def freeze(self, name: str) -> None:
-        """Freezes."""
-        self._write("freeze", name, lambda: self._frost(name, Power.FROZEN))
-
-    def unfreeze(self, name: str) -> None:
-        """Thaws."""
-        self._write("unfreeze", name, lambda: self._frost(name, Power.RUNNING))
-
-    def _frost(self, name: str, power: Power) -> None:
-        found = self._get(name)
-        if found.init_pid is None:
-            raise refused(name, "The container isn't running")
-        found.power = power
+        """Somebody freezes it by hand (`lxc pause`); lxgpu never does."""
+        with self._lock:
+            self._get(name).power = Power.FROZEN
 
     def rename(self, name: str, new: str) -> None:
         """Renames a stopped instance."""

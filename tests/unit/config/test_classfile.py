@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lxgpu.config.classfile import COLUMNS, load_class, parse_class
-from lxgpu.config.source import Source, decode
+from lxgpu.config.classfile import COLUMNS, parse_class
+from lxgpu.config.source import Source, decode, read_source
 from lxgpu.errors import LxgpuError
 
 NOW = datetime(2027, 3, 1, 12, tzinfo=UTC)
@@ -137,7 +137,7 @@ def test_a_file_is_read_from_its_path(tmp_path):
     path = Path(tmp_path / "class.csv")
     path.write_text("name\n666\n", encoding="utf-8")
     with pytest.raises(LxgpuError) as raised:
-        load_class(path, now=NOW, zone=ZONE)
+        parse_class(read_source(path), now=NOW, zone=ZONE)
     assert raised.value.problems[0].where == f"{path}:2:1: name"
     assert raised.value.problems[0].excerpt == "666\n^"
 

@@ -7,13 +7,10 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from lxgpu.config.profiles import list_profiles, load_profile
-from lxgpu.config.profileschema import profile_schema
 from lxgpu.config.shipped import shipped
-from lxgpu.config.yamlload import load_yaml
 from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Policy
 from lxgpu.model.rules import SharedData
@@ -173,14 +170,6 @@ def test_a_profile_that_is_not_there(name, code, tmp_path):
     with pytest.raises(LxgpuError) as raised:
         load_profile(name, tmp_path)
     assert raised.value.code == code
-
-
-def test_the_schema_takes_the_shipped_profiles():
-    """Editors check with the schema what the program checks."""
-    schema = profile_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
-    for path in list_profiles(None).values():
-        jsonschema.validate(load_yaml(path).value, schema)
 
 
 def _aged(*paths: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from calendar_worlds import holding, hours, policy_of, world
 
-from lxgpu.policy.fairness import decayed_use, share, used_s
+from lxgpu.policy.fairness import decayed_use, used_s
 
 DAY = "{version: 1, reservations: {half_life: 1d}, users: {bob: {weight: 4}}}"
 
@@ -50,13 +50,6 @@ def test_promises_and_quarantines_are_nobodys_use(tmp_path: Path) -> None:
         holding(1, "A100-1", "alice", since=-1, state="quarantined"),
     ]
     assert decayed_use(world(policy_of(DAY, tmp_path), held=held), "alice") == 0
-
-
-def test_a_share_is_use_over_weight(tmp_path: Path) -> None:
-    """Four times the weight is a fourth of the share."""
-    held = [holding(0, "A100-0", "alice", since=-1), holding(1, "A100-1", "bob", since=-1)]
-    snapshot = world(policy_of(DAY, tmp_path), held=held)
-    assert share(snapshot, "alice") == pytest.approx(4 * share(snapshot, "bob"))
 
 
 def test_what_a_deleted_container_used_counts_for_the_person_of_its_name(tmp_path: Path) -> None:

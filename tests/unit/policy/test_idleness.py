@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from lxgpu.model.reservation import Keep
-from lxgpu.model.rules import Allowance, IdleRules, IdleWhen
+from lxgpu.model.rules import IdleRules, IdleWhen
 from lxgpu.model.usage import IdleVerdict, Sample, Use
-from lxgpu.policy.idleness import FOREVER, judge, keep_left, pace, takeable_at, warnings_due
+from lxgpu.policy.idleness import FOREVER, judge, pace, takeable_at, warnings_due
 
 T0 = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 CASES = yaml.safe_load((Path(__file__).parents[2] / "cases/idleness/cases.yaml").read_text())
@@ -114,20 +114,6 @@ def test_nothing_is_taken_where_the_policy_takes_nothing() -> None:
     rules = IdleRules(window_s=60, when=IdleWhen.NEVER)
     assert takeable_at(idle(0), rules) is None
     assert warnings_due(idle(0), rules=rules, now=at(50)) == ()
-
-
-def test_a_keep_uses_up_what_a_person_may_keep() -> None:
-    """8 h a week: what lies before the window is given back, overlaps count once, others' keeps do not count."""
-    allowance = Allowance(amount=1000, window_s=5000)
-    assert keep_left([], "alice", at(0), allowance) == 1000
-    assert keep_left([keep(0, 300)], "alice", at(100), allowance) == 700
-    assert keep_left([keep(0, 300), keep(100, 400)], "alice", at(100), allowance) == 600
-    assert keep_left([keep(0, 300), keep(100, 200)], "alice", at(100), allowance) == 700
-    assert keep_left([keep(0, 300), keep(0, 300, instance="alice-b")], "alice", at(100), allowance) == 400
-    assert keep_left([keep(0, 300)], "alice", at(5100), allowance) == 800
-    assert keep_left([keep(0, 300)], "alice", at(9000), allowance) == 1000
-    assert keep_left([keep(0, 300, person="bob")], "alice", at(100), allowance) == 1000
-    assert keep_left([keep(0, 3000)], "alice", at(100), allowance) == 0
 
 
 def test_the_pace_of_looks_is_what_it_was_within_bounds() -> None:

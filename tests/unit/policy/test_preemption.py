@@ -12,7 +12,7 @@ from preemption_worlds import NOW, at, need, world
 
 from lxgpu.model.quota import Policy
 from lxgpu.model.rules import PriorityClass
-from lxgpu.policy.guarantees import over_guarantee
+from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.preemption import after_s, candidates, lead_s, units
 from lxgpu.policy.victims import Unit, cheapest
 
@@ -72,7 +72,7 @@ def test_a_unit_tells_the_numbers_that_were_compared() -> None:
     assert unit.numbers == {"class": "low", "priority": 20, "for_class": "high", "for_priority": 80}
 
 
-def test_over_guarantee_counts_what_stays_with_a_person() -> None:
+def test_beyond_the_guarantee_counts_what_stays_with_a_person() -> None:
     """A card that is on its way to somebody else is not kept any more."""
     case = {
         "people": {"alice": {"guaranteed": 1}},
@@ -83,8 +83,8 @@ def test_over_guarantee_counts_what_stays_with_a_person() -> None:
             {"card": "d", "by": "alice", "state": "warned", "next": "r9"},
         ],
     }
-    assert over_guarantee(world(case), "alice") == 1
-    assert over_guarantee(world(case), "bob") == 0
+    assert Guarantees(world(case)).beyond("alice") == 1
+    assert Guarantees(world(case)).beyond("bob") == 0
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
