@@ -89,6 +89,9 @@ has() { (($(cards_of "$1") == $2)); }
 
 story() {
   say "Nobody else waits, so alice takes all four cards, in a class that yields, and computes on two of them."
+  # What an earlier run that was cut short has left.
+  lxgpu reservations -o name | xargs -r -n 1 lxgpu -q reservation cancel --yes
+  ! lxgpu show bob >/dev/null 2>&1 || lxgpu -q release bob --all --yes
   run lxgpu release alice --all --yes
   run lxgpu attach alice --gpus 4 --class scavenge
   run lxgpu lab job alice --gpu 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lxgpu.model.assignment import PASSING, Assignment, AssignmentState
+from lxgpu.model.assignment import PASSING, AssignmentState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
+from lxgpu.policy.calendar import Skyline, capacity, promises
 from lxgpu.policy.closing import busy
 from lxgpu.policy.desk import Desk, Giving
+from lxgpu.policy.noshow import outlasts
 from lxgpu.policy.outlook import until_for_lease
 from lxgpu.policy.pending import adoptable
 from lxgpu.policy.placement import obstacles
@@ -59,7 +60,9 @@ def _hand(desk: Desk, row: Reservation) -> None:
         return
     until = _until(desk, row)
     for item in mine:
-        desk.put(replace(item, reservation=row.id, until=until, class_name=row.class_name or item.class_name))
+        # What its owner had for longer than the booking stays theirs afterwards.
+        longer = None if item.until is None else max(item.until, until)
+        desk.put(replace(item, reservation=row.id, until=longer, class_name=row.class_name or item.class_name))
     for item in promises:
         desk.put(replace(item, state=AssignmentState.ATTACHING, since=desk.now, until=until))
     if promises:
@@ -89,9 +92,10 @@ def _begin(desk: Desk, row: Reservation) -> None:
         return
     begun = replace(row, state=ReservationState.ACTIVE, kind=Kind.BOOKING)
     if row.told.get(ASAP):
-        begun = replace(begun, start=desk.now, until=_whole_time(desk, row, there))
+        begun = replace(begun, start=desk.now, until=_whole_time(desk, row))
         for item in there:
-            desk.put(replace(item, until=begun.until))
+            if not outlasts(item, row):
+                desk.put(replace(item, until=begun.until))
     desk.put(begun)
     desk.note("started", row.instance, rule="booking", detail=facts)
     told = {"booking": row.id, "gpus": gpus, "until": words.instant(begun.until)}
@@ -99,11 +103,15 @@ def _begin(desk: Desk, row: Reservation) -> None:
     desk.look_again(begun.until)
 
 
-def _whole_time(desk: Desk, row: Reservation, there: Sequence[Assignment]) -> datetime:
-    """When it ends that began as soon as it could: its whole time from now, as far as nobody has booked the cards."""
+def _whole_time(desk: Desk, row: Reservation) -> datetime:
+    """When it ends that began as soon as it could: its whole time from now, as far as nobody has booked the cards.
+
+    Only bookings count: who has a claim, or a lease that is over, waits until then.
+    """
     whole = desk.now + timedelta(seconds=row.duration_s)
-    but = frozenset({row.id, *(item.id for item in there)})
-    return until_for_lease(desk.snapshot, row.pool, row.instance, whole, gpus=row.gpus, but=but)
+    spans = promises(desk.snapshot, desk.given.seen.host, row.pool, but=frozenset({row.id}))
+    booked = Skyline(capacity(desk.snapshot, row.pool), spans).lasting(row.gpus, desk.now)
+    return whole if booked is None else min(whole, max(booked, row.until or booked))
 
 
 def _until(desk: Desk, row: Reservation) -> datetime:

@@ -35,7 +35,7 @@ def judge_use(desk: Desk, row: Reservation) -> bool:
 
 def give_up(desk: Desk, row: Reservation) -> None:
     """The booking is missed: its cards are taken when the grace is over, unless they are used by then."""
-    held = [item for item in desk.live(row.id) if item.state is AssignmentState.ACTIVE]
+    held = [item for item in desk.live(row.id) if item.state is AssignmentState.ACTIVE and not outlasts(item, row)]
     grace = class_of(desk.given.policy, row.class_name).grace_s
     due_at = desk.now + timedelta(seconds=grace)
     for item in held:
@@ -46,6 +46,11 @@ def give_up(desk: Desk, row: Reservation) -> None:
     no_show = desk.given.policy.rules.bookings.no_show_s
     desk.tell("booking_missed", row.instance, about=row.id, facts={**words.booking(row), "no_show": no_show})
     desk.look_again(due_at)
+
+
+def outlasts(item: Assignment, row: Reservation) -> bool:
+    """Whether a card was its holder's before the booking and is for longer: the booking neither ends nor costs it."""
+    return row.until is not None and (item.until is None or item.until > row.until)
 
 
 def came_after_all(desk: Desk, item: Assignment) -> bool:

@@ -11,7 +11,7 @@ from lxgpu.model.gpu import Readings
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.model.usage import NOT_JUDGED
+from lxgpu.model.usage import NOT_JUDGED, Use
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.joined import joined
 from lxgpu.policy.lookup import by_card, by_instance, closed_cards, reservations_by_id, stuck_cards
@@ -137,7 +137,7 @@ def _immune(booking: Reservation, at: datetime) -> bool:
 def _work_lost_s(snapshot: Snapshot, row: Assignment) -> int:
     """At most so much work is lost: all since the attach; of an idle one what its memory still holds."""
     verdict = snapshot.verdicts.get(row.slot, NOT_JUDGED)
-    if not _idle(snapshot, row):
+    if verdict.use is not Use.IDLE:  # one that is idle and kept, or protected for a while, has no work to lose either
         return _seconds(row, snapshot.now)
     return _seconds(row, verdict.since or snapshot.now) if verdict.parked else 0
 

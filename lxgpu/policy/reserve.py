@@ -57,6 +57,9 @@ def _soon(snapshot: Snapshot, request: ReserveRequest, identifier: str) -> Decid
     found = desk.reservations[identifier]
     if found.state is ReservationState.PREPARING:
         return Decided(_granted(desk, found), (row,))
+    if request.no_warning:
+        text = "no card can be taken for it now: the holders need not yield, and an admin's word changes no class"
+        return Decided(Plan(Verdict.REFUSED, (Reason("no_capacity", text),)))
     why = Reason("no_capacity", f"{request.gpus} GPUs cannot be had now; it waits in the queue and takes nothing yet")
     return Decided(Plan(Verdict.WAITING, (why,)), (row,))
 

@@ -72,7 +72,7 @@ def reserve(site: Site, request: ReserveRequest, *, begin: bool = True) -> Booke
     decided = _on_one_version(site, write)
     mirror_promises(site)
     if begin:
-        tick(site)
+        tick(_silent(site))
     rows = (site.inventory.reservation(row.id) or row for row in decided.rows)
     return Booked(tuple(rows), decided.plan)
 
@@ -132,7 +132,7 @@ def cancel(
     for name in dict.fromkeys(one.instance for one in ended):
         mirror_holds(site, name)
     if begin:
-        tick(site)
+        tick(_silent(site))
     return ended
 
 
@@ -184,7 +184,7 @@ def edit(
     changed = _on_one_version(site, write)
     mirror_promises(site)
     mirror_holds(site, changed.instance)
-    tick(site)
+    tick(_silent(site))
     return site.inventory.reservation(changed.id) or changed
 
 
@@ -212,7 +212,7 @@ def wait(site: Site, identifier: str, *, timeout_s: float | None = None) -> Rese
             told = row.state.value
             site.say(f"{row.id} is {told}")
         site.clock.sleep(POLL_S)
-        tick(site)
+        tick(_silent(site))
 
 
 def _on_one_version(site: Site, write: Callable[[Tx, Snapshot], T]) -> T:
@@ -222,6 +222,11 @@ def _on_one_version(site: Site, write: Callable[[Tx, Snapshot], T]) -> T:
 
 def _snapshot(site: Site) -> Snapshot:
     return look(site, observe.look(site, readings=True), site.inventory.read())
+
+
+def _silent(site: Site) -> Site:
+    """The site for a tick that a command makes: what it does for others is not this command's to tell."""
+    return replace(site, say=lambda _text: None)
 
 
 def _newest(row: Assignment) -> tuple[datetime, str]:

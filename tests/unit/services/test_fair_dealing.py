@@ -192,3 +192,32 @@ def test_a_failing_attach_is_tried_less_and_less_often(site):
     go_on(site, 20)
     tries = len([event for event in events(site, "released") if event.subject == "bob"])
     assert 1 <= tries <= 6
+
+
+def test_a_short_reservation_has_its_time_however_long_others_leads_are(tmp_path):
+    """A class that nobody uses, with a long grace, takes nothing of it."""
+    rules = policy()
+    slow = PriorityClass("slow", priority=99, preemptible=False, grace_s=300, term_wait_s=120)
+    site = two_at_work(tmp_path, rules=replace(rules, classes={**rules.classes, "slow": slow}))
+    booked = reserve(site, wish(seconds=20))
+    go_on(site, 8)
+    row = site.inventory.reservation(booked.reservations[0].id)
+    assert row.state is ReservationState.ACTIVE
+    assert row.until - row.start == timedelta(seconds=20)
+
+
+def test_a_booking_shortens_no_lease_of_its_own_owner(site):
+    """The cards that she had for a day are booked for an hour, and hers for the rest of the day."""
+    ends = {row.until for row in site.inventory.read().held_by("alice")}
+    reserve(site, wish("alice", gpus=2, seconds=60, class_name="normal"))
+    tick(site)
+    assert {row.until for row in site.inventory.read().held_by("alice")} == ends
+    go_on(site, 70)
+    assert held(site, "alice") == ["active", "active"]
+    assert {row.until for row in site.inventory.read().held_by("alice")} == ends
+
+
+def test_an_admins_word_that_takes_nothing_is_refused(site):
+    """It does not wait in the line for a chance to take at once."""
+    with pytest.raises(LxgpuError, match="changes no class"):
+        reserve(site, wish(gpus=2, class_name="low", no_warning="the paper is due"))
