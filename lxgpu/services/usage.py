@@ -19,6 +19,7 @@ from lxgpu.model.rules import IdleRules
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import Sample
 from lxgpu.policy.idleness import known, worked
+from lxgpu.policy.preemption import ASAP
 
 USER, GROUP, GPU = "user", "group", "gpu"
 TOTAL = "total"
@@ -44,7 +45,8 @@ class UsageView:
     """One user, group or card, or all (`by` is `total`). What a card cannot have, bookings and waits, is None there.
 
     Of the hours held, `unknown_gpu_hours` are those in which nobody looked. `missed` bookings are those that nobody
-    came to, `failed` those that the host could not keep. Waits are those of requests that began; `waiting` still do.
+    came to, `failed` those that the host could not keep. Waits are of requests that began in that time; `waiting` still
+    do.
     """
 
     by: str
@@ -148,13 +150,14 @@ def _use(sample: Sample, hours: float, counts: Iterable[_Count], rules: IdleRule
 
 
 def _wish(row: Reservation, count: _Count, since: datetime) -> None:
-    """Bookings by how they ended, and how long a request waited for its cards."""
+    """Bookings by how they ended, and how long a request waited for its cards, which made a booking of it."""
     if row.kind is Kind.BOOKING and (row.closed_at is None or row.closed_at >= since):
         count.states.append(row.state)
-    elif row.kind is Kind.REQUEST and row.start is not None and row.state in _BEGUN:
-        count.waits.append(max(0.0, (row.start - row.created_at).total_seconds()))
-    elif row.kind is Kind.REQUEST and row.pending:
+    soon = row.kind is Kind.REQUEST or bool(row.told.get(ASAP))
+    if soon and row.pending:
         count.waiting += 1
+    elif soon and row.start is not None and row.start >= since and row.state in _BEGUN:
+        count.waits.append(max(0.0, (row.start - row.created_at).total_seconds()))
 
 
 def _view(by: str, name: str, count: _Count, *, of_people: bool) -> UsageView:

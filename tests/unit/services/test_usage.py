@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from dealings import GRACE, go_on, two_at_work, wish
+from fakes.site import newcomer
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
@@ -14,6 +16,7 @@ from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.rules import IdleRules
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import Sample
+from lxgpu.services.reserve import reserve
 from lxgpu.services.usage import GPU, GROUP, USER, Ground, WasteView, report
 
 T0 = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
@@ -38,8 +41,8 @@ def watched(name: str, start: float, end: float, utilization: int | None, *, gpu
     return [Sample(at(minute / 60), gpu, utilization, 0, 0, name) for minute in minutes]
 
 
-def wish(name: str, kind: Kind, state: ReservationState, **more: object) -> Reservation:
-    """A booking or a request."""
+def booking(name: str, kind: Kind, state: ReservationState, **more: object) -> Reservation:
+    """One that is or was."""
     return Reservation(f"{name}{kind}{state}{len(more)}", name, name, kind, 1, state, T0, 3600, **more)
 
 
@@ -117,35 +120,64 @@ def test_bookings_by_how_they_ended() -> None:
     found = rows(
         made(
             reservations=[
-                wish("alice", Kind.BOOKING, state.FINISHED, closed_at=at(1)),
-                wish("alice", Kind.BOOKING, state.ACTIVE),
-                wish("alice", Kind.BOOKING, state.MISSED, closed_at=at(2)),
-                wish("alice", Kind.BOOKING, state.FAILED, closed_at=at(2)),
-                wish("alice", Kind.BOOKING, state.CANCELLED, closed_at=at(2)),
-                wish("alice", Kind.BOOKING, state.FINISHED, closed_at=at(-2), start=at(-9)),
+                booking("alice", Kind.BOOKING, state.FINISHED, closed_at=at(1)),
+                booking("alice", Kind.BOOKING, state.ACTIVE),
+                booking("alice", Kind.BOOKING, state.MISSED, closed_at=at(2)),
+                booking("alice", Kind.BOOKING, state.FAILED, closed_at=at(2)),
+                booking("alice", Kind.BOOKING, state.CANCELLED, closed_at=at(2)),
+                booking("alice", Kind.BOOKING, state.FINISHED, closed_at=at(-2), start=at(-9)),
             ]
         )
     )["alice"]
     assert (found.bookings_honoured, found.bookings_missed, found.bookings_failed) == (2, 1, 1)
 
 
-def test_waits_of_requests() -> None:
-    """From asking to beginning; those that still wait are counted apart, and no wait is no number."""
-    state = ReservationState
-    found = rows(
-        made(
-            reservations=[
-                wish("alice", Kind.REQUEST, state.FINISHED, start=at(1), closed_at=at(2)),
-                wish("alice", Kind.REQUEST, state.ACTIVE, start=at(3)),
-                wish("alice", Kind.REQUEST, state.MISSED, start=at(2), closed_at=at(4), note="x"),
-                wish("alice", Kind.REQUEST, state.WAITING),
-                wish("bob", Kind.REQUEST, state.WAITING),
-            ]
-        )
+def of_site(site, since: datetime) -> dict[str, object]:
+    """The report of a site by person, from then until now."""
+    ground = Ground(
+        records=site.inventory.read(),
+        past=site.inventory.closed_since(since),
+        samples=site.inventory.samples(since=since),
+        reservations=site.inventory.reservations_since(since),
+        events=site.inventory.events(since=since),
+        rules=site.policy().rules.idle,
+        groups_of=lambda _person: (),
     )
-    assert (found["alice"].waits, found["alice"].wait_median_s, found["alice"].wait_longest_s) == (3, 7200, 10800)
-    assert (found["alice"].waiting, found["bob"].waiting) == (1, 1)
-    assert (found["bob"].waits, found["bob"].wait_median_s) == (0, None)
+    return {row.name: row for row in report(ground, since=since, now=site.clock.now(), by=USER)}
+
+
+def test_waits_of_requests(tmp_path) -> None:
+    """From asking to having the cards; those that still wait are counted apart, and no wait is no number."""
+    site = two_at_work(tmp_path)
+    newcomer(site, "carol")
+    start = site.clock.now()
+    reserve(site, wish("bob", seconds=40))
+    go_on(site, 1)
+    reserve(site, wish("carol", seconds=40))
+    assert (of_site(site, start)["bob"].waiting, of_site(site, start)["carol"].waiting) == (1, 1)
+    go_on(site, 12)
+    row = next(one for one in site.inventory.read().reservations if one.owner == "bob")
+    took = int((row.start - row.created_at).total_seconds())
+    found = of_site(site, start)
+    assert GRACE <= took <= 15
+    assert (found["bob"].waits, found["bob"].wait_median_s, found["bob"].waiting) == (1, took, 0)
+    assert (found["carol"].waits, found["carol"].wait_median_s, found["carol"].waiting) == (0, None, 1)
+    go_on(site, 60)
+    found = of_site(site, start)
+    assert found["bob"].wait_longest_s == took, "also when it is over"
+    assert found["carol"].waits == 1
+    assert took < found["carol"].wait_longest_s <= 60
+    assert of_site(site, site.clock.now())["bob"].waits == 0
+
+
+def test_a_booking_for_a_time_waits_for_nothing(tmp_path) -> None:
+    """Who books ahead has asked for that time."""
+    site = two_at_work(tmp_path)
+    start = site.clock.now()
+    reserve(site, wish("bob", seconds=40, at=start + timedelta(seconds=30)))
+    go_on(site, 45)
+    found = of_site(site, start)["bob"]
+    assert (found.waits, found.waiting, found.bookings_honoured) == (0, 0, 1)
 
 
 def test_refusals_of_the_time() -> None:
