@@ -54,7 +54,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     from lxgpu.drivers.stopping import Stop, StoppableClock, StoppedError  # noqa: PLC0415
     from lxgpu.drivers.systemd import ServiceManager  # noqa: PLC0415
     from lxgpu.drivers.wake import Wake  # noqa: PLC0415
-    from lxgpu.services.daemon import Daemon, Hooks  # noqa: PLC0415
+    from lxgpu.services.daemon import Callbacks, Daemon  # noqa: PLC0415
     from lxgpu.services.loop import loop  # noqa: PLC0415
     from lxgpu.services.tick import tick  # noqa: PLC0415
 
@@ -79,7 +79,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
         say=say,
         pid=os.getpid(),
         every_s=pace,
-        hooks=Hooks(
+        callbacks=Callbacks(
             alive=lambda line: manager.tell("WATCHDOG=1", f"STATUS={line}"), told=told, others=_others(wake.poke)
         ),
     )
@@ -242,7 +242,7 @@ def _signs_of_life(manager: ServiceManager) -> Callable[[], None]:
 
 
 def _others(wake: Callable[[], None]) -> Mapping[str, Callable[[Site], tuple[str, ...]]]:
-    """Further parts of the daemon: the containers' sockets, where the libraries for them are there."""
+    """Further sections of the daemon: the containers' sockets, where the libraries for them are there."""
     return {"guest sockets": _GuestPart(wake).follow}
 
 

@@ -12,8 +12,8 @@ from lxgpu.policy.desk import Agenda, Giving, Taking
 from lxgpu.ports import Tx
 from lxgpu.services.begin import new_operation, remember_cards
 from lxgpu.services.operations import advance
-from lxgpu.services.parts import FATAL, fault
 from lxgpu.services.recover import RECIPES
+from lxgpu.services.sections import FATAL, fault
 from lxgpu.services.site import Site
 
 

@@ -1,4 +1,4 @@
-"""The daemon: one turn after another, each part on its own, and what it does for all to see."""
+"""The daemon: one turn after another, each section on its own, and what it does for all to see."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lxgpu.model.operation import Event
 from lxgpu.ports import Clock, Progress
 from lxgpu.services.clockset import follow_clock
 from lxgpu.services.loop import EVERY_S, Next
-from lxgpu.services.parts import Parts
 from lxgpu.services.policywatch import PolicyNews, PolicyWatch
+from lxgpu.services.sections import Sections
 from lxgpu.services.site import Site
 from lxgpu.services.statusfile import DaemonView, PauseView, PolicyState
 from lxgpu.services.ticked import Tick, Ticked
@@ -25,11 +25,11 @@ Publish = Callable[[Site, DaemonView], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class Callbacks:
     """What the daemon has done for it at each turn.
 
-    `alive` after every turn, with a line for people; `told` hears every new line of history; `others` are further parts
-    by name (the guest sockets), each called with the site; they give what troubles them while they go on.
+    `alive` after every turn, with a line for people; `told` hears every new line of history; `others` are further
+    sections by name (the guest sockets), each called with the site; they give what troubles them while they go on.
     """
 
     alive: Callable[[str], None] = lambda _text: None
@@ -38,7 +38,7 @@ class Hooks:
 
 
 class Daemon:
-    """What a loop turns. Nothing that fails here ends it, but for the errors in `parts.FATAL`."""
+    """What a loop turns. Nothing that fails here ends it, but for the errors in `sections.FATAL`."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Daemon:
         say: Progress,
         pid: int,
         every_s: Callable[[], float] = lambda: EVERY_S,
-        hooks: Hooks | None = None,
+        callbacks: Callbacks | None = None,
     ) -> None:
         self._make_site = make_site
         self._tick = tick
@@ -62,8 +62,8 @@ class Daemon:
         self._clock = clock
         self._say = say
         self._every_s = every_s
-        self._hooks = hooks or Hooks()
-        self._parts = Parts(clock.monotonic, say)
+        self._callbacks = callbacks or Callbacks()
+        self._sections = Sections(clock.monotonic, say)
         self._site: Site | None = None
         self._reload = False
         self._moved_s, self._careful = 0.0, False
@@ -82,32 +82,32 @@ class Daemon:
         """One turn.
 
         Raises:
-            LxgpuError: one of `parts.FATAL`: this process must not change anything any more.
+            LxgpuError: one of `sections.FATAL`: this process must not change anything any more.
         """
         self._moved_s += moved_s
         if moved_s:
             self._careful = True
             self._say(f"the wall clock was moved by {moved_s:.0f} s: nothing is taken in this turn")
-        self._parts.run(POLICY, self._look_at_policy, at_once=self._reload)
+        self._sections.run(POLICY, self._look_at_policy, at_once=self._reload)
         paused = self._paused()
-        ticked = self._parts.run(TICK, lambda: self._ticked(paused=paused is not None), at_once=True)
+        ticked = self._sections.run(TICK, lambda: self._ticked(paused=paused is not None), at_once=True)
         self._remember(ticked, paused)
         site = self._site
         if site is not None:
-            self._parts.run(HISTORY, lambda: self._history.tell(site, self._hooks.told))
-            for name, do in self._hooks.others.items():
+            self._sections.run(HISTORY, lambda: self._history.tell(site, self._callbacks.told))
+            for name, do in self._callbacks.others.items():
                 self._other(site, name, do)
             changed = ticked is not None and ticked.did > 0
-            self._parts.run(STATUS, lambda: self._show(site, changed=changed))
-        self._hooks.alive(self._line())
-        return Next(ticked.next_at) if ticked is not None else Next(in_s=self._parts.left_s(TICK))
+            self._sections.run(STATUS, lambda: self._show(site, changed=changed))
+        self._callbacks.alive(self._line())
+        return Next(ticked.next_at) if ticked is not None else Next(in_s=self._sections.left_s(TICK))
 
     def end(self) -> None:
         """Publish that nobody is at work any more."""
         self.view = replace(self.view, running=False, pid=None, next_at=None)
         site = self._site
         if site is not None:
-            self._parts.run(STATUS, lambda: self._publish(site, self.view), at_once=True)
+            self._sections.run(STATUS, lambda: self._publish(site, self.view), at_once=True)
 
     def _ticked(self, *, paused: bool) -> Ticked:
         try:
@@ -125,8 +125,8 @@ class Daemon:
         return ticked
 
     def _other(self, site: Site, name: str, do: Callable[[Site], Iterable[str]]) -> None:
-        """A further part; what troubles it while it goes on is told with the troubles of the next tick."""
-        found = self._parts.run(name, lambda: tuple(do(site)))
+        """A further section; what troubles it while it goes on is told with the troubles of the next tick."""
+        found = self._sections.run(name, lambda: tuple(do(site)))
         if found is not None:
             self._troubled[name] = found
 
@@ -154,14 +154,14 @@ class Daemon:
     def _remember(self, ticked: Ticked | None, paused: PauseView | None) -> None:
         if ticked is not None:
             others = (f"{name}: {text}" for name, found in self._troubled.items() for text in found)
-            self._parts.tell((*ticked.troubles, *others))
+            self._sections.tell((*ticked.troubles, *others))
             latest = self._clock.now() + timedelta(seconds=self._every_s())
             due = min(ticked.next_at, latest) if ticked.next_at else latest
             self.view = replace(self.view, ticked_at=ticked.at, next_at=due)
         else:
-            self.view = replace(self.view, next_at=self._clock.now() + timedelta(seconds=self._parts.left_s(TICK)))
+            self.view = replace(self.view, next_at=self._clock.now() + timedelta(seconds=self._sections.left_s(TICK)))
         policy = PolicyState(ok=not self._policy.error, error=self._policy.error or None)
-        self.view = replace(self.view, troubles=self._parts.troubles, paused=paused, policy=policy)
+        self.view = replace(self.view, troubles=self._sections.troubles, paused=paused, policy=policy)
 
     def _show(self, site: Site, *, changed: bool) -> None:
         """Publish what is new, and now and then what is not."""

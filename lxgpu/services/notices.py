@@ -25,7 +25,7 @@ from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Records
 from lxgpu.services.noticekinds import NOTICES, Fact, problems
 from lxgpu.services.noticewords import message
-from lxgpu.services.parts import fault
+from lxgpu.services.sections import fault
 from lxgpu.services.site import Site
 
 LOCK = "/notices"

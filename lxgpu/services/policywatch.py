@@ -10,7 +10,7 @@ from lxgpu.config.inforce import policy_in_force
 from lxgpu.config.kept import read_kept, stamp
 from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Policy
-from lxgpu.services.parts import words
+from lxgpu.services.sections import words
 
 _MOST = 50
 """So many changes or mistakes go into one line of history."""

@@ -29,9 +29,9 @@ from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.mend import begin_mending
 from lxgpu.services.notices import send_due
 from lxgpu.services.oneversion import on_one_version
-from lxgpu.services.parts import FATAL, fault
 from lxgpu.services.presence import presence
 from lxgpu.services.sampling import judge_all, take_samples
+from lxgpu.services.sections import FATAL, fault
 from lxgpu.services.site import Site
 from lxgpu.services.ticked import Ticked
 from lxgpu.services.timesup import end_in_time

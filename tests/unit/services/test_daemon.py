@@ -12,7 +12,7 @@ from inventory_rows import operation
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.services import ending
-from lxgpu.services.daemon import PUBLISH_S, Daemon, Hooks
+from lxgpu.services.daemon import PUBLISH_S, Callbacks, Daemon
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.loop import loop
 from lxgpu.services.policywatch import PolicyNews
@@ -51,7 +51,7 @@ class House:
             clock=self.site.clock,
             say=self.said.append,
             pid=4711,
-            hooks=Hooks(alive=self.lines.append, told=self.events.append, others=self.others),
+            callbacks=Callbacks(alive=self.lines.append, told=self.events.append, others=self.others),
         )
 
     def make(self):
@@ -220,7 +220,7 @@ def test_every_line_of_history_is_told_once_whoever_wrote_it(house):
         clock=house.site.clock,
         say=house.said.append,
         pid=1,
-        hooks=Hooks(told=house.events.append),
+        callbacks=Callbacks(told=house.events.append),
     )
     late.turn(moved_s=0)
     assert house.events == []

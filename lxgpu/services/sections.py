@@ -1,4 +1,4 @@
-"""Parts of the daemon that may fail without stopping the others: each is left alone for a while, and said once."""
+"""Sections of the daemon that may fail without stopping the others: each is left alone for a while, and said once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Trouble:
     again_at: float
 
 
-class Parts:
-    """Runs parts by name. A failing one is not tried again for 1 s, 2 s, 4 s … up to a minute (`monotonic` counts)."""
+class Sections:
+    """Runs sections by name. A failing one is left alone for 1 s, 2 s, 4 s … up to a minute (`monotonic` counts)."""
 
     def __init__(self, monotonic: Callable[[], float], say: Progress) -> None:
         self._monotonic = monotonic
@@ -34,7 +34,7 @@ class Parts:
         self._told: frozenset[str] = frozenset()
 
     def run(self, name: str, do: Callable[[], T], *, at_once: bool = False) -> T | None:
-        """Do a part's work; None when it failed, or is left alone still (never with `at_once`).
+        """Do a section's work; None when it failed, or is left alone still (never with `at_once`).
 
         Raises:
             LxgpuError: one of `FATAL`.
@@ -47,7 +47,7 @@ class Parts:
             if error.code in FATAL:
                 raise
             self._failed(name, words(error))
-        except Exception as error:  # noqa: BLE001 -- the loop's boundary: it is told, and stops no other part
+        except Exception as error:  # noqa: BLE001 -- the loop's boundary: it is told, and stops no other section
             self._failed(name, fault(name, error))
         else:
             if self._failing.pop(name, None) is not None:
@@ -56,16 +56,16 @@ class Parts:
         return None
 
     def left_s(self, name: str) -> float:
-        """How long a failing part is still left alone; 0 for one that works."""
+        """How long a failing section is still left alone; 0 for one that works."""
         trouble = self._failing.get(name)
         return 0.0 if trouble is None else max(trouble.again_at - self._monotonic(), 0.0)
 
     def failing(self, name: str) -> bool:
-        """Whether a part failed the last time."""
+        """Whether a section failed the last time."""
         return name in self._failing
 
     def tell(self, troubles: Iterable[str]) -> None:
-        """Say what a part that goes on by itself is troubled by: each trouble when it is new and when it is over."""
+        """Say what troubles a section that goes on by itself: each trouble when it is new and when it is over."""
         now = frozenset(troubles)
         for text in sorted(now - self._told):
             self._say(f"trouble: {text}")
