@@ -13,7 +13,7 @@ from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
-from lxgpu.model.reservation import Kind
+from lxgpu.model.reservation import Kind, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, capacity, pools, promises
 from lxgpu.policy.placement import nearest, obstacles
@@ -88,7 +88,10 @@ def _room(snapshot: Snapshot, need: Need, pool: str) -> int | None:
         return None
     if need.kind is Kind.BOOKING:
         return None  # it was admitted when it was written down
-    spans = promises(snapshot, snapshot.seen.host, pool, but=frozenset({need.reservation}))
+    but = {need.reservation}
+    if need.no_warning:  # an admin's word reaches into what runs, not into what is booked ahead
+        but |= {row.id for row in snapshot.records.reservations if row.state is ReservationState.ACTIVE}
+    spans = promises(snapshot, snapshot.seen.host, pool, but=frozenset(but))
     return Skyline(capacity(snapshot, pool), spans).free(need.at, need.until)
 
 
