@@ -94,6 +94,14 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockSet:
+    """Somebody set the wall clock, from `before` to `at`."""
+
+    before: datetime
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One version of the inventory, what the host showed, the policy and the time.
 
@@ -102,6 +110,7 @@ class Snapshot:
     look back, newest first. `shows` are the running bookings of which there was any sign of use (what cannot be told
     counts as one), `watched` says from when on each of the others was looked at without a gap. `heard` are the kinds
     and times of what was told about held slots, by assignment.
+    `clock_set`: the clock was set less than a window of idleness ago, so that times that are over since may not be.
     """
 
     now: datetime
@@ -114,3 +123,4 @@ class Snapshot:
     shows: frozenset[str] = frozenset()
     watched: Mapping[str, datetime] = field(default_factory=dict)
     heard: Mapping[str, tuple[tuple[str, datetime], ...]] = field(default_factory=dict)
+    clock_set: ClockSet | None = None

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import PASSING, AssignmentState
 from lxgpu.model.instance import InstanceState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.desk import Desk
-from lxgpu.policy.lookup import at_work
+from lxgpu.policy.lookup import at_work, past_by_instance
 from lxgpu.policy.noshow import give_up, judge_use
 
+TAKEN = frozenset({"preempted", "idle", "expired"})
+"""How assignments end that went to somebody else."""
 _LOSING = frozenset({InstanceState.SUSPENDED, InstanceState.DELETING, InstanceState.TRASHED})
 
 
@@ -59,7 +61,7 @@ def _running(desk: Desk, row: Reservation, *, paused: bool) -> None:
     if row.until is not None and row.until <= desk.now:
         end(desk, row, ReservationState.FINISHED, "its time is over")
     elif not held:
-        end(desk, row, ReservationState.FINISHED, "given back")
+        end(desk, row, ReservationState.FINISHED, _emptied(desk, row))
     elif not paused and judge_use(desk, row):
         give_up(desk, row)
     elif len(held) < row.gpus:
@@ -67,6 +69,13 @@ def _running(desk: Desk, row: Reservation, *, paused: bool) -> None:
         desk.note("shrunk", row.instance, detail={"reservation": row.id, "gpus": len(held), "were": row.gpus})
     if row.until is not None:
         desk.look_again(row.until)
+
+
+def _emptied(desk: Desk, row: Reservation) -> str:
+    """Why a running booking has no cards any more; the newest end tells."""
+    mine = past_by_instance(desk.given.past).get(row.instance, ())
+    ends = (item.outcome for item in mine if item.reservation == row.id)
+    return "its cards were taken" if next(ends, "") in TAKEN else "given back"
 
 
 def _claim(desk: Desk, row: Reservation) -> None:
@@ -81,7 +90,7 @@ def _awaited(desk: Desk, row: Reservation) -> None:
     """What has been got until then goes on as a lease; what is free and on its way is waited for."""
     if row.start is None:
         return
-    limit = row.start + timedelta(seconds=desk.given.policy.rules.bookings.give_up_after_s)
+    limit = _waited_from(desk, row.start) + timedelta(seconds=desk.given.policy.rules.bookings.give_up_after_s)
     if limit > desk.now:
         desk.look_again(limit)
         return
@@ -92,6 +101,12 @@ def _awaited(desk: Desk, row: Reservation) -> None:
     end(desk, row, ReservationState.FAILED, "its cards could not be had in time")
     why, then = "its cards could not be had in time", "book again; lxgpu reservations --calendar shows what is free"
     desk.tell("booking_failed", row.instance, about=row.id, facts={**words.booking(row), "why": why, "next": then})
+
+
+def _waited_from(desk: Desk, start: datetime) -> datetime:
+    """From when on it counts how long a start was waited for: anew when the clock was set since."""
+    moved = desk.given.clock_set
+    return max(start, moved.at) if moved else start
 
 
 def busy(desk: Desk, instance: str) -> bool:

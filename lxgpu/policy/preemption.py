@@ -126,7 +126,7 @@ class _Judge:
     def _ground(self, part: Part) -> _Ground | None:
         """The gentlest rule that takes it. A claim never preempts: it gets what is expired."""
         now, zone = self.snapshot.now, self.snapshot.policy.zone
-        if part.expired and part.ends is not None:
+        if part.expired and part.ends is not None and not self._ended_by_a_jump(part.ends):
             word = "ended" if part.ends <= now else "ends"
             why = f"the time that it was lent for {word} at {show_instant(part.ends, now=now, zone=zone)}"
             return _Ground("expired", why, {"until": format_utc(part.ends)})
@@ -141,6 +141,11 @@ class _Judge:
         if self._booked_before(part):
             return _Ground("booking_start", f"lent after {self.need.owner} had booked the time", {})
         return self._fairness(part)
+
+    def _ended_by_a_jump(self, end: datetime) -> bool:
+        """Whether a lease is over because somebody set the clock: a booking alone, which has its time, trusts that."""
+        moved = self.snapshot.clock_set
+        return moved is not None and moved.before < end <= moved.at and self.need.kind is not Kind.BOOKING
 
     def _over_ground(self, part: Part) -> _Ground:
         held, limit = self.ledger.held(part.owner), self.ledger.entitled(part.owner).limit

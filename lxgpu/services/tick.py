@@ -23,6 +23,7 @@ from lxgpu.services import observe, pausing
 from lxgpu.services.banner import refresh_banner
 from lxgpu.services.booting import note_boot
 from lxgpu.services.carrying import advance_all, write_down
+from lxgpu.services.clockset import last_set
 from lxgpu.services.health import check_health
 from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
@@ -70,7 +71,8 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             _part(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
             _part(count, "health", partial(check_health, site, seen))
             _part(count, "drift", partial(begin_mending, site, seen))
-            _part(count, "expiry", partial(end_in_time, site, observe.of(site, seen, site.inventory.read())))
+            if not paused:
+                _part(count, "expiry", partial(end_in_time, site, observe.of(site, seen, site.inventory.read())))
         site.alive()
         agenda = _decide(site, seen, paused=paused)
         count.did += len(agenda.notes)
@@ -93,7 +95,15 @@ def look(site: Site, seen: Observation, records: Records) -> Snapshot:
     heard = {row.id: _heard(site, row) for row in records.assignments if row.state is AssignmentState.ACTIVE}
     no_show_s = snapshot.policy.rules.bookings.no_show_s
     shows, watched = presence(site, records, no_show_s=no_show_s, now=seen.at)
-    return replace(snapshot, verdicts=verdicts, past=past, shows=shows, watched=watched, heard=heard)
+    return replace(
+        snapshot,
+        verdicts=verdicts,
+        past=past,
+        shows=shows,
+        watched=watched,
+        heard=heard,
+        clock_set=last_set(site, snapshot.now),
+    )
 
 
 def _decide(site: Site, seen: Observation, *, paused: bool) -> Agenda:
