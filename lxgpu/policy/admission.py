@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
 
 from lxgpu.model.assignment import Assignment, AssignmentState
@@ -9,6 +11,7 @@ from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.lookup import by_instance, instances_by_owner, promised_to
 from lxgpu.policy.tables import once
 
 _MANY = 20_000
@@ -73,32 +76,40 @@ def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
 
 def cards_of(snapshot: Snapshot, person: str, *, class_name: str = "") -> int:
     """How many slots a person's instances hold or have been promised, in one class or in all."""
-    mine = {row.name for row in snapshot.records.instances if row.owner == person}
-    return sum(
-        row.instance in mine and (not class_name or row.class_name == class_name)
-        for row in snapshot.records.assignments
-        if _counts(row)
+    rows = (
+        row
+        for own in instances_by_owner(snapshot.records.instances).get(person, ())
+        for row in _had(snapshot, own.name)
     )
+    return sum(not class_name or row.class_name == class_name for row in rows)
 
 
-def _counts(row: Assignment) -> bool:
-    """Whether a slot is had or promised; one in quarantine is nobody's, though it bears its last holder's name."""
-    return (row.live and row.state is not AssignmentState.QUARANTINED) or row.state is AssignmentState.PLANNED
+def _had(snapshot: Snapshot, instance: str) -> Iterator[Assignment]:
+    """What an instance has or is promised; a slot in quarantine is nobody's, though it bears its last holder's name."""
+    assignments = snapshot.records.assignments
+    live = by_instance(assignments).get(instance, ())
+    yield from (row for row in live if row.state is not AssignmentState.QUARANTINED)
+    yield from promised_to(assignments).get(instance, ())
 
 
 def _group_reasons(snapshot: Snapshot, request: GpuRequest, entitled: Entitlement) -> list[Reason]:
     reasons = []
-    owners = {row.name: row.owner for row in snapshot.records.instances}
-    for name in entitled.groups:
-        total = snapshot.policy.group_total(name, snapshot.now)
-        if total.limit is None:
-            continue
-        held = sum(
-            name in snapshot.policy.groups_of(owner, snapshot.unix_groups.get(owner, frozenset()))
-            for row in snapshot.records.assignments
-            if _counts(row) and (owner := owners.get(row.instance)) is not None
-        )
-        if held + request.more > total.limit:
-            text = f"group {name} may hold {total.limit} GPUs together, holds {held}, {request.more} more are asked for"
+    totals = {name: snapshot.policy.group_total(name, snapshot.now).limit for name in entitled.groups}
+    bounded = {name: limit for name, limit in totals.items() if limit is not None}
+    held = _held_by_groups(snapshot) if bounded else Counter[str]()
+    for name, limit in bounded.items():
+        if held[name] + request.more > limit:
+            text = f"group {name} may hold {limit} GPUs together, holds {held[name]}, {request.more} more are asked for"
             reasons.append(Reason("over_group_limit", text))
     return reasons
+
+
+def _held_by_groups(snapshot: Snapshot) -> Counter[str]:
+    """How many slots the members of each group have and are promised."""
+    count: Counter[str] = Counter()
+    for person in instances_by_owner(snapshot.records.instances):
+        groups = entitlement(snapshot, person).groups
+        held = cards_of(snapshot, person) if groups else 0
+        for name in groups:
+            count[name] += held
+    return count
