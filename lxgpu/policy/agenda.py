@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.claims import offer_gaps, settle_claims
 from lxgpu.policy.closing import close_over, give_up_starts
 from lxgpu.policy.desk import Agenda, Desk
 from lxgpu.policy.handing import hand_over
 from lxgpu.policy.heralds import herald
 from lxgpu.policy.supplying import meet
+from lxgpu.policy.trimming import trim_surplus
 from lxgpu.policy.yielding import settle_warned
 
 
@@ -25,7 +27,10 @@ def work_out(desk: Desk, *, paused: bool = False) -> Desk:
     close_over(desk, paused=paused)
     if not paused:
         settle_warned(desk)
+    settle_claims(desk)
+    trim_surplus(desk)
     meet(desk, free_only=paused)
+    offer_gaps(desk)
     hand_over(desk)
     if not paused:
         give_up_starts(desk)

@@ -25,6 +25,7 @@ from lxgpu.policy.placement import fits
 from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.queue import in_order
 from lxgpu.policy.supply import Supply, supply
+from lxgpu.policy.trimming import Grants
 from lxgpu.policy.victims import Unit
 
 
@@ -32,6 +33,7 @@ def meet(desk: Desk, *, free_only: bool = False) -> None:
     """Every reservation that lacks cards and may have them now, in order; with `free_only` nobody has to yield."""
     waiting, most = _waiting(desk), _most(desk)
     failed: set[Hashable] = set()
+    grants = Grants(desk)
     passing: frozenset[str] | None = None  # None: nobody in the queue was blocked yet
     for position, row in enumerate(waiting):
         need = need_of(desk, row)
@@ -42,13 +44,16 @@ def meet(desk: Desk, *, free_only: bool = False) -> None:
         queued = row.kind is Kind.REQUEST and not row.no_warning
         if shape in failed or need.gpus > most(need.pool) or (queued and passing is not None and row.id not in passing):
             continue
+        if not grants.allow(row, need):
+            continue
         found = supply(desk.snapshot, need)
         if isinstance(found, Supply) and not (free_only and found.units):
             _promise_all(desk, row, found)
+            grants.forget(row.owner)
             continue
         failed.add(shape)
         if queued and passing is None:
-            passing = _passing(desk, waiting[position:])
+            passing = _passing(desk, waiting[position:], grants)
 
 
 def _waiting(desk: Desk) -> list[Reservation]:
@@ -90,13 +95,17 @@ def _shape(desk: Desk, row: Reservation, need: Need) -> Hashable:
     return (row.kind, need.gpus, need.pool, need.until, need.no_warning, who)
 
 
-def _passing(desk: Desk, line: Sequence[Reservation]) -> frozenset[str]:
+def _passing(desk: Desk, line: Sequence[Reservation], grants: Grants) -> frozenset[str]:
     """Who of the queue may begin behind its first that cannot: with free cards that it will not need (EASY backfill).
 
     A claim waits for its own card, and a booking has its time; neither stands behind the queue.
     """
     order = [row for row in line if row.kind is Kind.REQUEST and not row.no_warning]
-    return frozenset(start.reservation.id for start in backfill(desk.snapshot, order).starts)
+    starts = [start.reservation for start in backfill(desk.snapshot, order).starts]
+    if not all(grants.allow(row, need_of(desk, row)) for row in starts):
+        order = [row for row in order if grants.allow(row, need_of(desk, row))]
+        starts = [start.reservation for start in backfill(desk.snapshot, order).starts]
+    return frozenset(row.id for row in starts)
 
 
 def _promise_all(desk: Desk, row: Reservation, found: Supply) -> None:

@@ -79,6 +79,11 @@ NOTICES: Mapping[str, NoticeKind] = {
         {**_BOOKING, "why": TEXT, "next": TEXT},
         admins=True,
     ),
+    "booking_trimmed": NoticeKind(
+        "fewer cards may be had since the policy was changed: `left` stay, from `at` on (None: it is done)",
+        {**_BOOKING, "left": COUNT, "at": INSTANT, "why": TEXT},
+        may_lack=frozenset({"at"}),
+    ),
     "booking_missed": NoticeKind(
         "nobody used the booked cards for `no_show` after the start, so the rest goes to others",
         {**_BOOKING, "no_show": SECONDS},
