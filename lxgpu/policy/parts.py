@@ -17,6 +17,8 @@ from lxgpu.policy.joined import joined
 from lxgpu.policy.lookup import by_card, by_instance, closed_cards, reservations_by_id, stuck_cards
 from lxgpu.policy.placement import fits
 
+NO_SHOW = "no_show"
+"""By this rule a card is warned that goes back by itself: to take it by another would make a claim of what is over."""
 _HAD = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 _RUNS = frozenset({ReservationState.ACTIVE, ReservationState.PREPARING})
 
@@ -68,7 +70,7 @@ def parts(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Part, ...
     for name in names & ledger.owners.keys():
         for group in joined(snapshot.seen, held[name], idle=lambda row: _idle(snapshot, row)):
             taken = tuple(row for row in group if row.slot.gpu in wanted)
-            free_to_go = all(row.state in _HAD and ledger.keeps(row) for row in group)
+            free_to_go = all(row.state in _HAD and row.outcome != NO_SHOW and ledger.keeps(row) for row in group)
             if taken and free_to_go:
                 owner = ledger.owners[group[0].instance]
                 found.append(_part(snapshot, need, owner, group=group, taken=taken))
