@@ -5,7 +5,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("house")
+pytest.register_assert_rewrite("house", "agenda_worlds")
 
 # A loaded machine is slow, which is no fault of what is tested; a failing example is printed, to be run again.
 settings.register_profile("lxgpu", deadline=None, print_blob=True)
