@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from lxgpu.cli.instance_columns import short_model
 from lxgpu.cli.render import Column, Output
+from lxgpu.model.cardnames import short_model
 from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views, short_ids
 
 if TYPE_CHECKING:

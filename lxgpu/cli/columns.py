@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
-from lxgpu.cli.instance_columns import short_model
 from lxgpu.cli.render import Column
 from lxgpu.figures import short_size
+from lxgpu.model.cardnames import short_model, short_uuids
 
 if TYPE_CHECKING:
     from lxgpu.services.cardviews import GpuView
-
-SHORTEST = 12
-"""Characters of a card's UUID in tables, `GPU-` included; more where two cards begin alike."""
 
 
 def _gpu(item: object) -> GpuView:
@@ -68,11 +65,3 @@ def gpu_columns(
         Column("VERDICT", "verdict", wide=True),
         *whole,
     )
-
-
-def short_uuids(uuids: list[str]) -> dict[str, str]:
-    """Each UUID and its shortest beginning that no other one has."""
-    length = SHORTEST
-    while len({uuid[:length] for uuid in uuids}) < len(set(uuids)):
-        length += 1
-    return {uuid: uuid[:length].rstrip("-") if length < len(uuid) else uuid for uuid in uuids}

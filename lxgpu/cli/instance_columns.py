@@ -5,6 +5,7 @@ from __future__ import annotations
 from lxgpu.cli.plain import pick
 from lxgpu.cli.render import Column
 from lxgpu.figures import short_duration, short_size
+from lxgpu.model.cardnames import short_model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,11 +19,6 @@ def left(at: datetime, *, now: datetime | None = None) -> str:
 
     seconds = (at - (now or datetime.now(UTC))).total_seconds()
     return short_duration(seconds) if seconds > 0 else "over"
-
-
-def short_model(model: str) -> str:
-    """A model without its maker."""
-    return model.removeprefix("NVIDIA ").removeprefix("GeForce ")
 
 
 def _day(at: datetime) -> str:

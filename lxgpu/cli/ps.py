@@ -80,7 +80,7 @@ def silent(look: Look) -> tuple[str, ...]:
 
 def process_columns(uuids: list[str], *, form: str) -> tuple[Column, ...]:
     """One process a line; tables for people write UUIDs as short as tells them apart."""
-    from lxgpu.cli.columns import short_uuids  # noqa: PLC0415
+    from lxgpu.model.cardnames import short_uuids  # noqa: PLC0415
 
     names = short_uuids(uuids) if form in {"table", "wide"} else {}
     return (

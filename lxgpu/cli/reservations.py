@@ -76,9 +76,8 @@ def _ics(out: Output, found: Ledger, times: Times, name: str | None) -> None:
 
 
 def _calendar(out: Output, found: Ledger, times: Times, ahead_s: int | None) -> None:
-    from lxgpu.cli.columns import short_uuids  # noqa: PLC0415
-    from lxgpu.cli.instance_columns import short_model  # noqa: PLC0415
     from lxgpu.cli.timeline import LEGEND, timeline  # noqa: PLC0415
+    from lxgpu.model.cardnames import short_model, short_uuids  # noqa: PLC0415
     from lxgpu.services.calendarview import calendar  # noqa: PLC0415
 
     made = calendar(found.records, now=times.now, ahead=timedelta(seconds=ahead_s) if ahead_s else None)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lxgpu.cli.history import in_words, told
-from lxgpu.cli.instance_columns import short_model
 from lxgpu.cli.looks import Scene, Shown
 from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column
 from lxgpu.cli.times import Times
 from lxgpu.figures import short_size
+from lxgpu.model.cardnames import short_model
 from lxgpu.model.instance import Limits
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Keep, Kind, Reservation

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import click
 
 from lxgpu.cli import params
-from lxgpu.cli.instance_columns import left, short_model
+from lxgpu.cli.instance_columns import left
 from lxgpu.cli.render import Column, Output
 from lxgpu.figures import short_size
+from lxgpu.model.cardnames import short_model
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -54,7 +55,7 @@ def headline_of(scene: Scene) -> str:
 
 def top_columns(scene: Scene, *, form: str) -> tuple[Column, ...]:
     """One card a line."""
-    from lxgpu.cli.columns import short_uuids  # noqa: PLC0415
+    from lxgpu.model.cardnames import short_uuids  # noqa: PLC0415
 
     people = form in {"table", "wide"}
     names = short_uuids([view.uuid for view in scene.cards.views]) if people else {}

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from lxgpu.figures import format_duration
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.cardnames import short_model, short_uuids
 from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Keep, Kind, Notice, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
@@ -27,7 +28,7 @@ class GuestGpu:
 
     `until` is the end of its time, `due_at` when it is taken (a warned one), `next` the container that it is promised
     to. `use` is busy, idle or unknown, None where nobody judged; `use_since` and `left_until` belong to it: since when,
-    and until when an idle one is left alone all the same.
+    and until when an idle one is left alone all the same. `name` is how `lxgpu gpus` and notices call it.
     """
 
     slot: str
@@ -44,6 +45,7 @@ class GuestGpu:
     use_since: datetime | None = None
     left_until: datetime | None = None
     use_why: str | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def guest_reservation(row: Reservation) -> GuestReservation:
 
 def reservation_line(row: GuestReservation, show: Show) -> str:
     """One reservation for people, its id first."""
-    what = _cards(row.gpus) + ("" if row.model == "*" else f" ({row.model})")
+    what = _cards(row.gpus) + ("" if row.model == "*" else f" ({short_model(row.model)})")
     if row.kind == Kind.RETURN:
         ends = f", until {show(row.dies)}" if row.dies else ""
         return f"{row.id}: claim on {what} since {show(row.created_at)}{ends}"
@@ -191,6 +193,7 @@ def _reason_line(one: ReasonView, show: Show) -> str:
 
 def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> GuestGpu:
     card, heir = records.card(row.slot.gpu), records.successor(row.slot)
+    names = short_uuids([*(one.uuid for one in records.cards), row.slot.gpu])
     return GuestGpu(
         slot=str(row.slot),
         uuid=row.slot.gpu,
@@ -206,11 +209,12 @@ def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> Gues
         use_since=verdict.since if verdict else None,
         left_until=verdict.protected_until if verdict else None,
         use_why=(verdict.why or None) if verdict else None,
+        name=str(Slot(names[row.slot.gpu], row.slot.part)),
     )
 
 
 def _gpu_line(gpu: GuestGpu, now: datetime, show: Show) -> str:
-    label = f"{gpu.model or gpu.uuid}" + (f" ({gpu.pci})" if gpu.pci else "")
+    label = f"{short_model(gpu.model) if gpu.model else 'GPU'} ({gpu.name})"
     return ", ".join([label, _time_of(gpu, now, show), *_use_of(gpu, now, show)])
 
 

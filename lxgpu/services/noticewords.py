@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lxgpu.figures import short_duration
 from lxgpu.instants import show_instant
+from lxgpu.model.cardnames import short_model, short_uuids
 from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Records
 from lxgpu.services.noticekinds import NOTICES, Fact, problems
@@ -19,13 +20,12 @@ if TYPE_CHECKING:
 
 _WIDTH = 78
 _LONGEST_FACT = 160
-_LISTED = 3
-_SHORT_UUID = 12
+_LISTED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Some cards as text: `RTX 3090 (GPU-8f1d2c3a)`, or `2 GPUs (GPU-8f1d2c3a, GPU-91ab0c4e)`."""
+    """Some cards as text: `RTX 3090 (GPU-8f1d2c3a)`, or `2 x RTX 3090 (GPU-8f1d2c3a, GPU-91ab0c4e)`."""
 
     text: str
     count: int
@@ -49,15 +49,16 @@ class Cards:
 
 
 def cards(uuids: Iterable[str], records: Records) -> Cards:
-    """Cards named for people; a single one with its model."""
-    names = list(dict.fromkeys(uuids))
-    short = [name[:_SHORT_UUID] for name in names]
-    if len(names) == 1:
-        known = records.card(names[0])
-        model = known.model.removeprefix("NVIDIA ") if known else "GPU"
-        return Cards(f"{model} ({short[0]})", 1)
+    """Cards by their model and by the names that `lxgpu gpus` shows."""
+    uuids = list(dict.fromkeys(uuids))
+    named = short_uuids([*(card.uuid for card in records.cards), *uuids])
+    short = [named[uuid] for uuid in uuids]
+    models = {short_model(card.model) if (card := records.card(uuid)) else "GPU" for uuid in uuids}
+    if len(uuids) == 1:
+        return Cards(f"{models.pop()} ({short[0]})", 1)
+    what = "GPUs" if len(models) > 1 or models == {"GPU"} else f"x {models.pop()}"
     listed = ", ".join(short[:_LISTED]) + (", …" if len(short) > _LISTED else "")
-    return Cards(f"{len(names)} GPUs ({listed})", len(names))
+    return Cards(f"{len(uuids)} {what} ({listed})", len(uuids))
 
 
 def message(site: Site, row: Notice, records: Records) -> tuple[str, str]:
@@ -90,7 +91,8 @@ def _values(site: Site, row: Notice, records: Records) -> dict[str, object]:
             case Fact.SECONDS:
                 return short_duration(float(str(value)))
             case Fact.TEXT:
-                return "any model" if (name, value) == ("model", "*") else one_line(str(value))
+                text = one_line(str(value))
+                return text if name != "model" else "any model" if value == "*" else short_model(text)
             case _:
                 return value
 

@@ -97,7 +97,7 @@ def test_status_tells_of_the_container_and_of_the_host_in_numbers_only(guests):
     assert told.headline == told.lines[0] == "1 of 2 GPUs free; next at tomorrow 16:00"
     assert told.lines[1:] == (
         "alice holds 1 GPU",
-        "  NVIDIA RTX 3090 (0000:11:00.0), until tomorrow 16:00, whether it is used is not known",
+        "  RTX 3090 (GPU-00000001), until tomorrow 16:00, whether it is used is not known",
     )
     assert guests.status("bob").gpus == ()
     assert "alice" not in str(guests.status("bob"))
@@ -227,7 +227,7 @@ def test_reserve_books_for_the_owner_and_leaves_the_beginning_to_the_daemon(site
     turns(site, 12)
     assert states(site, "bob") == ["active", "active"]
     claim = guests.status("alice").lines[-1]
-    assert "claim on 1 GPU (NVIDIA RTX 3090) since 16:00" in claim
+    assert "claim on 1 GPU (RTX 3090) since 16:00" in claim
 
 
 def test_times_are_those_of_the_lab(guests):

@@ -104,6 +104,15 @@ def test_a_warning_says_who_why_when_and_how_to_keep_it(site):
     ]
 
 
+def test_cards_that_begin_alike_are_told_apart(site):
+    """By the names that `lxgpu gpus` prints, also in the banner and inside."""
+    twins = [f"GPU-359f95dd-000{number}-4000-8000-000000000000" for number in (1, 2)]
+    row = sample("warned", gpus=twins, by="bob")
+    assert message(site, row, site.inventory.read())[1].startswith(
+        "2 GPUs (GPU-359f95dd-0001, GPU-359f95dd-0002) will be taken"
+    )
+
+
 def test_words_of_people_stay_one_harmless_line(site):
     """A reason with line ends, escapes and no end neither steers a terminal nor makes a second header of a mail."""
     row = sample("unwarned", why="x\r\nBcc: all@lab.example\x1b[2J" + "y" * 5000)
@@ -155,10 +164,10 @@ def test_all_ways_are_tried_and_recorded(site):
     assert outcome(site, row) == {**told, **site.notify.ways}
     ((init, text),) = site.probe.told
     assert init == site.engine.init("alice")
-    assert text.startswith("lxgpu: 2 GPUs")
+    assert text.startswith("lxgpu: 2 x RTX 3090")
     ((subject, body, mail),) = site.notify.sent
     assert mail == "alice@lab.example"
-    assert subject == "[lxgpu] 2 GPUs (GPU-00000001, GPU-00000002) will be taken at 18:00 for bob"
+    assert subject == "[lxgpu] 2 x RTX 3090 (GPU-00000001, GPU-00000002) will be taken at 18:00 for bob"
     assert body in text
     newest = site.inventory.events(subject="alice", limit=2)
     assert [(event.kind, event.rule) for event in newest] == [("not_told", "warned"), ("told", "warned")]
