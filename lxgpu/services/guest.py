@@ -14,7 +14,7 @@ from lxgpu.instants import clamp_interval, parse_instant, show_instant
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.request import ReserveRequest
-from lxgpu.model.reservation import Reservation
+from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.model.usage import IdleVerdict
 from lxgpu.ports import Tx
@@ -36,6 +36,7 @@ from lxgpu.services.lending import intend_release
 from lxgpu.services.reasons import about_container
 from lxgpu.services.refusal import record_refusal
 from lxgpu.services.report import instance_views
+from lxgpu.services.reservationviews import Standing
 from lxgpu.services.site import Site
 from lxgpu.services.watch import Watch
 
@@ -69,6 +70,7 @@ class Guests:
     def __init__(self, site: Callable[[], Site], wake: Callable[[], object]) -> None:
         self._site, self._wake = site, wake
         self._world: _World | None = None
+        self._line: tuple[float, int, Mapping[str, Standing]] = (0.0, -1, {})
         self._looking = threading.Lock()
         self._noted: dict[str, datetime] = {}
         self._watch = Watch()
@@ -81,7 +83,13 @@ class Guests:
         now = site.clock.now()
         cards = card_views(records, world.seen, None, mode=lambda uuid: policy.rules.card(uuid).mode.value)
         return guest_status(
-            records, name, count=count(cards.views, now), verdicts=world.verdicts, now=now, show=_show(site)
+            records,
+            name,
+            count=count(cards.views, now),
+            verdicts=world.verdicts,
+            standing=self._standing(site, records, name),
+            now=now,
+            show=_show(site),
         )
 
     def why(self, name: str) -> GuestReasons:
@@ -192,6 +200,22 @@ class Guests:
             if self._world is None or now - self._world.at > FRESH_S:
                 self._world = _looked(replace(site, watch=self._watch), now)
             return self._world
+
+    def _standing(self, site: Site, records: Records, name: str) -> Mapping[str, Standing]:
+        """Where those who wait stand, if the container is one of them; worked out once for all who ask now."""
+        if not any(row.instance == name and row.state is ReservationState.WAITING for row in records.reservations):
+            return {}
+        from lxgpu.services.standing import counts_since, places  # noqa: PLC0415 -- see extend
+
+        with self._looking:
+            asked = site.clock.monotonic()
+            at, version, found = self._line
+            if version != records.version or asked - at > FRESH_S:
+                now, policy = site.clock.now(), site.policy()
+                past = tuple(site.inventory.closed_since(counts_since(policy, now)))
+                found = places(records, policy, host=site.host, now=now, past=past)
+                self._line = (asked, records.version, found)
+            return found
 
     def _noting(self, site: Site, name: str, act: Callable[[], T]) -> T:
         """A refusal goes into the history, where `why` finds it; not each one of a caller who asks again and again."""

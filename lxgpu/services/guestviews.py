@@ -18,6 +18,7 @@ from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import IdleVerdict, Use
 from lxgpu.services.explain import ReasonView
 from lxgpu.services.headline import GpuCount, headline
+from lxgpu.services.reservationviews import Standing
 
 Show = Callable[[datetime], str]
 
@@ -50,7 +51,10 @@ class GuestGpu:
 
 @dataclass(frozen=True, slots=True)
 class GuestReservation:
-    """A booking, a request in the queue, or a claim of this container."""
+    """A booking, a request in the queue, or a claim of this container.
+
+    One that waits has its `position` in the line (1 is next) and an `estimate` of when it may begin, no promise.
+    """
 
     id: str
     kind: str
@@ -62,6 +66,8 @@ class GuestReservation:
     start: datetime | None
     until: datetime | None
     dies: datetime | None
+    position: int | None = None
+    estimate: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +129,14 @@ def guest_status(
     *,
     count: GpuCount,
     verdicts: Mapping[Slot, IdleVerdict],
+    standing: Mapping[str, Standing],
     now: datetime,
     show: Show,
 ) -> GuestStatus:
     """All that one container may see: its own rows, and how many cards are free."""
     gpus = tuple(_gpu(records, row, verdicts.get(row.slot)) for row in records.held_by(name))
-    mine = tuple(guest_reservation(row) for row in records.reservations if row.instance == name and row.open)
+    open_ = [row for row in records.reservations if row.instance == name and row.open]
+    mine = tuple(guest_reservation(row, standing.get(row.id)) for row in open_)
     keeps = tuple(_keep(row) for row in records.keeps if row.instance == name and row.until > now)
     first = headline(count, show)
     return GuestStatus(
@@ -152,7 +160,7 @@ def guest_status(
     )
 
 
-def guest_reservation(row: Reservation) -> GuestReservation:
+def guest_reservation(row: Reservation, stand: Standing | None = None) -> GuestReservation:
     """The part of a reservation that its container sees."""
     return GuestReservation(
         id=row.id,
@@ -165,6 +173,8 @@ def guest_reservation(row: Reservation) -> GuestReservation:
         start=row.start,
         until=row.until,
         dies=row.dies,
+        position=stand.position if stand else None,
+        estimate=stand.estimate if stand else None,
     )
 
 
@@ -173,11 +183,16 @@ def reservation_line(row: GuestReservation, show: Show) -> str:
     what = _cards(row.gpus) + ("" if row.model == "*" else f" ({short_model(row.model)})")
     if row.kind == Kind.RETURN:
         ends = f", until {show(row.dies)}" if row.dies else ""
-        return f"{row.id}: claim on {what} since {show(row.created_at)}{ends}"
+        return f"{row.id}: claim on {what} since {show(row.created_at)}{ends}{_place(row, show)}"
     if row.start and row.until:
         return f"{row.id}: {what} from {show(row.start)} until {show(row.until)}, {row.state}"
     since = f" since {show(row.created_at)}" if row.state == ReservationState.WAITING else ""
-    return f"{row.id}: {what} for {format_duration(row.duration_s)}, {row.state}{since}"
+    return f"{row.id}: {what} for {format_duration(row.duration_s)}, {row.state}{since}{_place(row, show)}"
+
+
+def _place(row: GuestReservation, show: Show) -> str:
+    place = f", number {row.position} in the line" if row.position else ""
+    return place + (f", likely from {show(row.estimate)} (an estimate, no promise)" if row.estimate else "")
 
 
 def guest_reasons(reasons: Iterable[ReasonView], show: Show) -> GuestReasons:

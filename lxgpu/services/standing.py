@@ -6,13 +6,14 @@ busy they are is not judged. So an estimate is rather too late than too early.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.gpu import Gpu
 from lxgpu.model.quota import Policy
-from lxgpu.model.reservation import ReservationState
+from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.backfill import estimates
 from lxgpu.policy.fairness import looks_back_s
@@ -41,14 +42,21 @@ def standings(
         return {}
     snapshot = remembered(records, policy, host=host, now=now, past=past)
     order = in_order(snapshot, waiting)
-    found = estimates(snapshot, order)
     whys = {row.id: why_waiting(snapshot, row, order)[0].text for row in order[:EXPLAINED]}
-    return {row.id: _standing(found.get(row.id), whys.get(row.id, "")) for row in waiting}
+    return {key: replace(found, why=whys.get(key, "")) for key, found in _places(snapshot, order).items()}
 
 
-def _standing(found: tuple[int, datetime | None] | None, why: str) -> Standing:
-    position, estimate = found or (None, None)
-    return Standing(position, estimate, why)
+def places(
+    records: Records, policy: Policy, *, host: str, now: datetime, past: tuple[Assignment, ...] = ()
+) -> Mapping[str, Standing]:
+    """The same without what they wait for, which is a question for each of them."""
+    waiting = [row for row in records.reservations if row.state is ReservationState.WAITING]
+    snapshot = remembered(records, policy, host=host, now=now, past=past)
+    return _places(snapshot, in_order(snapshot, waiting))
+
+
+def _places(snapshot: Snapshot, order: Sequence[Reservation]) -> Mapping[str, Standing]:
+    return {key: Standing(position, estimate) for key, (position, estimate) in estimates(snapshot, order).items()}
 
 
 def remembered(

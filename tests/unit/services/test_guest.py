@@ -15,7 +15,7 @@ from lxgpu.model.rules import BookingRules, IdleRules, PreemptionRules, Priority
 from lxgpu.services import ending
 from lxgpu.services.guest import FRESH_S, Guests
 from lxgpu.services.lending import attach
-from lxgpu.services.reserve import reserve
+from lxgpu.services.reserve import cancel, reserve
 from lxgpu.services.tick import tick
 
 TIMES = {"min_runtime_s": 0, "grace_s": 2, "term_wait_s": 2}
@@ -114,6 +114,26 @@ def test_status_tells_the_use_as_it_is_judged(site, guests):
     assert told.gpus[0].use == "idle"
     assert ", left to you until 17:00" in told.lines[2]
     assert told.lines[-1] == "kept until 17:00: loading data"
+
+
+def test_status_tells_where_a_waiting_request_stands(site, guests):
+    """Its place in the line and when it may begin, and no word of who is before it; once it begins there is none."""
+    give(site, "alice", 1)
+    newcomer(site, "carol")
+    reserve(site, ReserveRequest("carol", "carol", 2, 3600))
+    guests.reserve("bob", gpus=2, seconds=3600, at=None, model="*")
+    tick(site)
+    told = guests.status("bob")
+    (mine,) = told.reservations
+    assert (mine.state, mine.position) == ("waiting", 2)
+    assert mine.estimate is not None
+    assert told.lines[-1].endswith(
+        ", waiting since 16:00, number 2 in the line, likely from tomorrow 17:00 (an estimate, no promise)"
+    )
+    assert "carol" not in str(told)
+    (first,) = [row for row in site.inventory.read().reservations if row.owner == "carol"]
+    cancel(site, first.id)
+    assert guests.status("bob").reservations[0].position == 1
 
 
 def test_status_goes_on_without_lxd(site, guests):
