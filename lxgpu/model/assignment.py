@@ -30,9 +30,16 @@ LIVE = frozenset(
         AssignmentState.QUARANTINED,
     }
 )
+"""What takes a slot: nobody else can have it."""
 
-PASSING = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
-"""What counts as had: a card that is being released or stuck does not."""
+KEPT = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
+"""What its holder has, or is about to have, and keeps for now: not what is being released or stuck."""
+
+ATTACHED = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
+"""What its holder can work on: attached, and not being released."""
+
+GIVING_WAY = frozenset({AssignmentState.WARNED, AssignmentState.RELEASING})
+"""What its holder has been told to give up, or gives up now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lxgpu.model.assignment import PASSING
+from lxgpu.model.assignment import KEPT
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.calendar import Skyline, capacity, promises
@@ -77,7 +77,7 @@ def _forgone(desk: Desk, row: Reservation) -> bool:
 def _bound(desk: Desk, instance: str, rows: Sequence[Reservation]) -> None:
     """What is held and what is owed together are never more than what was held."""
     own = {row.id for row in rows}
-    held = sum(one.state in PASSING and one.reservation not in own for one in desk.held_by(instance))
+    held = sum(one.state in KEPT and one.reservation not in own for one in desk.held_by(instance))
     owed = 0
     for row in rows:
         owed += row.gpus

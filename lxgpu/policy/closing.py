@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lxgpu.model.assignment import PASSING, AssignmentState
+from lxgpu.model.assignment import KEPT, AssignmentState
 from lxgpu.model.instance import InstanceState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
@@ -95,7 +95,7 @@ def _awaited(desk: Desk, row: Reservation) -> None:
         desk.look_again(limit)
         return
     promises = desk.planned(row.id)
-    coming = [item for item in desk.live(row.id) if item.state in PASSING]
+    coming = [item for item in desk.live(row.id) if item.state in KEPT]
     if len(promises) + len(coming) >= row.gpus and not any(desk.holder(item.slot) for item in promises):
         return
     end(desk, row, ReservationState.FAILED, "its cards could not be had in time")

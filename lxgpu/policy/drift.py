@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.assignment import ATTACHED
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import InstanceState, Sighting
 from lxgpu.model.snapshot import Observation, Records
@@ -20,7 +20,6 @@ from lxgpu.policy.exclusivity import Holding, holdings
 TEMPLATE_PREFIX = "lxgpu-template-"
 MARK_OPERATION, MARK_UUID = "user.lxgpu.operation", "user.lxgpu.uuid"
 _DENIED = re.compile(r"^lxc\.cgroup\.devices\.deny = c (\d+):(\d+) rwm$", re.MULTILINE)
-_ATTACHED = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def _cards(records: Records, seen: Observation, held: tuple[Holding, ...]) -> It
             yield Finding("extra_card", slot.gpu, text, "lxgpu doctor --fix takes it off")
     there = {(holding.instance, holding.uuid) for holding in held}
     for row in records.assignments:
-        if row.state in _ATTACHED and (row.instance, row.slot.gpu) not in there and seen.sighting(row.instance):
+        if row.state in ATTACHED and (row.instance, row.slot.gpu) not in there and seen.sighting(row.instance):
             text = f"{row.instance} holds it, LXD does not show it there"
             yield Finding("missing_card", row.slot.gpu, text, f"lxgpu restart {row.instance} attaches it again")
 

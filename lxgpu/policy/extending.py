@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lxgpu.instants import show_instant
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
 from lxgpu.model.quota import Entitlement
 from lxgpu.model.request import ReserveRequest
@@ -21,7 +21,6 @@ from lxgpu.policy.outlook import outlook
 from lxgpu.policy.preemption import lead_s
 from lxgpu.units import format_duration, short_duration
 
-_KEPT = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
 LEAST_S = 60
 """A shorter time is not offered."""
 
@@ -40,7 +39,7 @@ class Extended:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Block:
     """Cards that end together: those of a booking, or of one model whose leases end at one time."""
 
     rows: tuple[Assignment, ...]
@@ -55,37 +54,37 @@ def decide_extend(snapshot: Snapshot, instance: str, *, seconds: int) -> Extende
     What is over counts from now. Codes: `not_held`, `conflict` (nothing has an end), `person_ended`, `over_limit`,
     `booking_too_long`, `beyond_horizon`, those of `admit_booking`, and `no_room` (booked by others from then on).
     """
-    held = [row for row in snapshot.records.held_by(instance) if row.state in _KEPT]
-    parts = tuple(_parts(snapshot, held))
-    if not parts:
+    held = [row for row in snapshot.records.held_by(instance) if row.state in KEPT]
+    blocks = tuple(_blocks(snapshot, held))
+    if not blocks:
         return _refused(_nothing(instance, held))
     owner = _owner(snapshot, instance)
     reasons: list[Reason] = []
     offers: list[int] = []
-    asked = _Asked(snapshot, instance, owner, parts, timedelta(seconds=seconds))
-    for part in parts:
-        begin = max(part.end, snapshot.now)
-        latest, found = _latest(asked, part, begin + asked.more)
+    asked = _Asked(snapshot, instance, owner, blocks, timedelta(seconds=seconds))
+    for block in blocks:
+        begin = max(block.end, snapshot.now)
+        latest, found = _latest(asked, block, begin + asked.more)
         reasons += [item for item in found if item not in reasons]
         offers.append(int((latest - begin).total_seconds()))
     if reasons:
         offer = min(offers)
         return replace(_refused(*reasons), offer_s=offer if LEAST_S <= offer < seconds else None)
-    return _granted(snapshot, parts, seconds)
+    return _granted(snapshot, blocks, seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The whole question: every part is to last so much longer."""
+    """The whole question: every block is to last so much longer."""
 
     snapshot: Snapshot
     instance: str
     owner: str
-    parts: tuple[_Part, ...]
+    blocks: tuple[_Block, ...]
     more: timedelta
 
 
-def _parts(snapshot: Snapshot, held: list[Assignment]) -> Iterator[_Part]:
+def _blocks(snapshot: Snapshot, held: list[Assignment]) -> Iterator[_Block]:
     groups: defaultdict[tuple[str, str, datetime], list[Assignment]] = defaultdict(list)
     for row in held:
         booking = snapshot.records.reservation(row.reservation)
@@ -94,35 +93,35 @@ def _parts(snapshot: Snapshot, held: list[Assignment]) -> Iterator[_Part]:
         if end is not None:
             groups[running.id if running else "", _model(snapshot, row), end].append(row)
     for (identifier, pool, end), rows in sorted(groups.items()):
-        yield _Part(tuple(rows), end, pool, snapshot.records.reservation(identifier) if identifier else None)
+        yield _Block(tuple(rows), end, pool, snapshot.records.reservation(identifier) if identifier else None)
 
 
-def _latest(asked: _Asked, part: _Part, wanted: datetime) -> tuple[datetime, list[Reason]]:
-    """Until when a part may last at most, and why not as long as wanted."""
+def _latest(asked: _Asked, block: _Block, wanted: datetime) -> tuple[datetime, list[Reason]]:
+    """Until when a block may last at most, and why not as long as wanted."""
     snapshot = asked.snapshot
-    bounds = list(_bounds(snapshot, asked.owner, part))
-    lead = timedelta(seconds=lead_s(snapshot.policy, part.rows[0].class_name))
-    booked = _line(asked, part).lasting(0, snapshot.now)
+    bounds = list(_bounds(snapshot, asked.owner, block))
+    lead = timedelta(seconds=lead_s(snapshot.policy, block.rows[0].class_name))
+    booked = _line(asked, block).lasting(0, snapshot.now)
     if booked is not None and booked - lead < wanted:
-        bounds.append((booked - lead, Reason("no_room", _booked(snapshot, part, wanted + lead, booked - lead))))
+        bounds.append((booked - lead, Reason("no_room", _booked(snapshot, block, wanted + lead, booked - lead))))
     reasons = [reason for latest, reason in bounds if latest < wanted]
-    if part.booking is not None and not reasons:
-        reasons += _admitted(snapshot, part.booking, wanted)
+    if block.booking is not None and not reasons:
+        reasons += _admitted(snapshot, block.booking, wanted)
         if reasons:
-            bounds.append((part.end, reasons[0]))
+            bounds.append((block.end, reasons[0]))
     return min([wanted, *(latest for latest, _ in bounds)]), reasons
 
 
-def _line(asked: _Asked, part: _Part) -> Skyline:
-    """What is free of a part's model if it is never given back, and the other parts when they would end."""
-    now, others = asked.snapshot.now, [one for one in asked.parts if one is not part and one.pool == part.pool]
+def _line(asked: _Asked, block: _Block) -> Skyline:
+    """What is free of a block's model if it is never given back, and the other blocks when they would end."""
+    now, others = asked.snapshot.now, [one for one in asked.blocks if one is not block and one.pool == block.pool]
     spans = [Span(now, max(one.end, now) + asked.more, len(one.rows), asked.instance) for one in others]
-    but = {row.id for one in asked.parts for row in one.rows} | {one.booking.id for one in asked.parts if one.booking}
-    more = [Span(now, None, len(part.rows), asked.instance), *spans]
-    return outlook(asked.snapshot, part.pool, more=more, but=frozenset(but))
+    but = {row.id for one in asked.blocks for row in one.rows} | {one.booking.id for one in asked.blocks if one.booking}
+    more = [Span(now, None, len(block.rows), asked.instance), *spans]
+    return outlook(asked.snapshot, block.pool, more=more, but=frozenset(but))
 
 
-def _bounds(snapshot: Snapshot, owner: str, part: _Part) -> Iterator[tuple[datetime, Reason]]:
+def _bounds(snapshot: Snapshot, owner: str, block: _Block) -> Iterator[tuple[datetime, Reason]]:
     """What the policy says on how long cards may be had, whoever else wants them."""
     now, rules = snapshot.now, snapshot.policy.rules.bookings
     entitled = entitlement(snapshot, owner)
@@ -130,18 +129,18 @@ def _bounds(snapshot: Snapshot, owner: str, part: _Part) -> Iterator[tuple[datet
         yield entitled.until, Reason("person_ended", f"{owner}'s time ends at {_show(snapshot, entitled.until)}")
     if (held := cards_of(snapshot, owner)) > entitled.limit:
         text = f"{owner} may hold {entitled.limit} GPUs and holds {held}: nothing is lent for longer"
-        yield part.end, Reason("over_limit", text)
-    begin, longest = _longest(part, entitled, rules.longest_s, now)
+        yield block.end, Reason("over_limit", text)
+    begin, longest = _longest(block, entitled, rules.longest_s, now)
     text = f"cards are lent for {format_duration(longest)} at a time"
     yield begin + timedelta(seconds=longest), Reason("booking_too_long", text)
     ahead = format_duration(rules.horizon_s)
     yield now + timedelta(seconds=rules.horizon_s), Reason("beyond_horizon", f"nothing is promised {ahead} ahead")
 
 
-def _longest(part: _Part, entitled: Entitlement, longest_s: int, now: datetime) -> tuple[datetime, int]:
+def _longest(block: _Block, entitled: Entitlement, longest_s: int, now: datetime) -> tuple[datetime, int]:
     """From when on, and for how long: a booking from its start, a lease from now, since it can be asked for anew."""
-    if part.booking is not None:
-        return part.booking.start or part.booking.created_at, longest_s
+    if block.booking is not None:
+        return block.booking.start or block.booking.created_at, longest_s
     return now, max(longest_s, entitled.lease_s)
 
 
@@ -160,9 +159,9 @@ def _admitted(snapshot: Snapshot, booking: Reservation, until: datetime) -> list
     return list(admit_booking(snapshot, request, start=start, until=until, but=frozenset({booking.id})))
 
 
-def _booked(snapshot: Snapshot, part: _Part, wanted: datetime, free: datetime) -> str:
+def _booked(snapshot: Snapshot, block: _Block, wanted: datetime, free: datetime) -> str:
     """Who has the cards next, and until when they can be had."""
-    slots = {row.slot for row in part.rows}
+    slots = {row.slot for row in block.rows}
     promised = {
         row.reservation
         for row in snapshot.records.assignments
@@ -171,9 +170,9 @@ def _booked(snapshot: Snapshot, part: _Part, wanted: datetime, free: datetime) -
     rivals = [
         row
         for row in snapshot.records.reservations
-        if row.id in promised or (row.kind is Kind.BOOKING and row.open and row.pool == part.pool)
+        if row.id in promised or (row.kind is Kind.BOOKING and row.open and row.pool == block.pool)
     ]
-    mine = {part.booking.id if part.booking else "", *(row.reservation for row in part.rows)}
+    mine = {block.booking.id if block.booking else "", *(row.reservation for row in block.rows)}
     first = min(
         (row for row in rivals if row.id not in mine and (row.start or snapshot.now) < wanted),
         key=lambda row: (row.start or snapshot.now, row.id),
@@ -181,23 +180,23 @@ def _booked(snapshot: Snapshot, part: _Part, wanted: datetime, free: datetime) -
     )
     who = "somebody else" if first is None else f"{first.instance} (reservation {first.id})"
     when = f" from {_show(snapshot, first.start)} on" if first is not None and first.start is not None else ""
-    most = f"; until {_show(snapshot, free)} they can stay" if free > max(part.end, snapshot.now) else ""
+    most = f"; until {_show(snapshot, free)} they can stay" if free > max(block.end, snapshot.now) else ""
     return f"{who} has the cards{when}, and taking them over needs time{most}"
 
 
-def _granted(snapshot: Snapshot, parts: tuple[_Part, ...], seconds: int) -> Extended:
+def _granted(snapshot: Snapshot, blocks: tuple[_Block, ...], seconds: int) -> Extended:
     rows: list[Assignment | Reservation] = []
     steps: list[PlannedStep] = []
     ends = []
-    for part in parts:
-        until = max(part.end, snapshot.now) + timedelta(seconds=seconds)
+    for block in blocks:
+        until = max(block.end, snapshot.now) + timedelta(seconds=seconds)
         ends.append(until)
-        if part.booking is not None and part.booking not in rows:
-            start = part.booking.start or part.booking.created_at
-            rows.append(replace(part.booking, until=until, duration_s=int((until - start).total_seconds())))
-        for row in part.rows:
+        if block.booking is not None and block.booking not in rows:
+            start = block.booking.start or block.booking.created_at
+            rows.append(replace(block.booking, until=until, duration_s=int((until - start).total_seconds())))
+        for row in block.rows:
             rows.append(replace(row, until=until))
-            why = f"{short_duration(seconds)} more than until {_show(snapshot, part.end)}"
+            why = f"{short_duration(seconds)} more than until {_show(snapshot, block.end)}"
             steps.append(PlannedStep("extend", row.instance, row.slot.gpu, until, why))
     return Extended(Plan(Verdict.GRANTED, steps=tuple(steps), when=min(ends)), tuple(rows), until=min(ends))
 

@@ -6,16 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.quota import Entitlement
 from lxgpu.model.request import Need
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy import lookup
 from lxgpu.policy.admission import entitlement
-
-KEPT = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
-"""States in which somebody has a slot and may go on having it."""
 
 
 class Guarantees:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lxgpu.model.assignment import PASSING, AssignmentState
+from lxgpu.model.assignment import ATTACHED, KEPT, AssignmentState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.calendar import Skyline, capacity, promises
@@ -20,7 +20,6 @@ from lxgpu.policy.preemption import ASAP
 FAILED = "failed"
 """How an assignment ends whose card could not be attached."""
 LONGEST_WAIT_S = 60
-_THERE = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
 def hand_over(desk: Desk) -> None:
@@ -51,7 +50,7 @@ def _lose_stuck(desk: Desk) -> None:
 
 def _hand(desk: Desk, row: Reservation) -> None:
     promises, mine = desk.planned(row.id), adoptable(desk, row)
-    have = [item for item in desk.live(row.id) if item.state in PASSING]
+    have = [item for item in desk.live(row.id) if item.state in KEPT]
     whole = len(promises) + len(mine) + len(have) >= row.gpus
     if not whole or busy(desk, row.instance) or any(desk.holder(item.slot) for item in promises):
         return
@@ -79,7 +78,7 @@ def _again_at(desk: Desk, row: Reservation) -> datetime:
 
 def _begin(desk: Desk, row: Reservation) -> None:
     """A reservation whose cards are all there begins; a claim is met with that."""
-    there = [item for item in desk.live(row.id) if item.state in _THERE]
+    there = [item for item in desk.live(row.id) if item.state in ATTACHED]
     if len(there) < row.gpus:
         return
     gpus = [item.slot.gpu for item in there]

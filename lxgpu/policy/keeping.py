@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lxgpu.instants import show_instant
-from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.assignment import KEPT
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
 from lxgpu.model.reservation import Keep, Kind
 from lxgpu.model.rules import Allowance
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.units import format_duration, short_duration
-
-_KEPT = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ def decide_keep(snapshot: Snapshot, instance: str, *, seconds: int, reason: str,
     """
     now, allowance = snapshot.now, snapshot.policy.rules.idle.keep
     owner = next((row.owner for row in snapshot.records.instances if row.name == instance), instance)
-    held = [row for row in snapshot.records.held_by(instance) if row.state in _KEPT]
+    held = [row for row in snapshot.records.held_by(instance) if row.state in KEPT]
     current = current_keep(snapshot.records.keeps, instance, now)
     until = now + timedelta(seconds=seconds)
     if current is not None:
@@ -84,7 +82,7 @@ def booked_soon(snapshot: Snapshot, instance: str, until: datetime) -> datetime 
 
     A card that is promised to a booking, or a booking of others of the same model that begins before `until`.
     """
-    mine = [row for row in snapshot.records.held_by(instance) if row.state in _KEPT]
+    mine = [row for row in snapshot.records.held_by(instance) if row.state in KEPT]
     models = {card.model for row in mine if (card := snapshot.records.card(row.slot.gpu)) is not None}
     starts = [
         row.start

@@ -29,7 +29,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class _Part:
+class _Account:
     """What one instance has booked and holds."""
 
     booked: list[Span] = field(default_factory=list)
@@ -53,18 +53,18 @@ def outlook(snapshot: Snapshot, pool: str, *, more: Iterable[Span] = (), but: fr
     """
     unfit = out_of_service(snapshot)
     cards = {gpu.uuid for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid not in unfit}
-    parts: defaultdict[str, _Part] = defaultdict(_Part)
+    accounts: defaultdict[str, _Account] = defaultdict(_Account)
     reservations = reservations_by_id(snapshot.records.reservations)
     for span in promises(snapshot, snapshot.seen.host, pool, but=but):
-        parts[reservations[span.id].instance].booked.append(span)
+        accounts[reservations[span.id].instance].booked.append(span)
     for row in _occupants(snapshot, cards):
         of = row.reservation or ""
         if row.id not in but and of not in but:
             end = _end(snapshot, row, reservations.get(of))
-            parts[row.instance].held.append(Span(snapshot.now, end, 1, row.id))
+            accounts[row.instance].held.append(Span(snapshot.now, end, 1, row.id))
     for span in more:
-        parts[span.id].held.append(span)
-    return Skyline(len(cards), (span for part in parts.values() for span in larger(part.booked, part.held)))
+        accounts[span.id].held.append(span)
+    return Skyline(len(cards), (span for account in accounts.values() for span in larger(account.booked, account.held)))
 
 
 def until_for_lease(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from lxgpu.model.assignment import PASSING, Assignment, AssignmentState
+from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation
@@ -18,7 +18,7 @@ from lxgpu.policy.supply import longest_lead_s, soonest
 def need_of(desk: Desk, row: Reservation) -> Need:
     """The cards that a reservation still lacks; `gpus` is 0 or less when it has or is promised all of them."""
     mine = adoptable(desk, row)
-    have = [item for item in desk.live(row.id) if item.state in PASSING]
+    have = [item for item in desk.live(row.id) if item.state in KEPT]
     pool = row.pool or (model_of(desk.given.seen, mine[0]) if mine else "") or row.model
     soon = soonest(desk.now, desk.given.policy)
     at = max(row.start, soon) if row.start else soon

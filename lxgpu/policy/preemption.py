@@ -21,7 +21,7 @@ from lxgpu.model.usage import NOT_JUDGED
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.hits import FAIRNESS, hits
 from lxgpu.policy.lookup import reservations_by_id
-from lxgpu.policy.parts import Part, parts
+from lxgpu.policy.stakes import Stake, stakes
 from lxgpu.policy.titles import beyond, over_limit
 from lxgpu.policy.victims import Standing, Unit
 
@@ -51,7 +51,7 @@ def units(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
 def candidates(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
     """The units that may be taken for a need sooner or later, by id; `ready` says when."""
     judge = _Judge(snapshot, need)
-    return tuple(unit for part in judge.parts if (unit := judge.unit(part)) is not None)
+    return tuple(unit for stake in judge.stakes if (unit := judge.unit(stake)) is not None)
 
 
 def class_of(policy: Policy, class_name: str) -> PriorityClass:
@@ -77,43 +77,43 @@ def _in_time(snapshot: Snapshot, need: Need, unit: Unit) -> bool:
 
 
 class _Judge:
-    """The rules, asked of every part in one snapshot."""
+    """The rules, asked of every stake in one snapshot."""
 
     def __init__(self, snapshot: Snapshot, need: Need) -> None:
         self.snapshot, self.need = snapshot, need
         self.ledger = Guarantees(snapshot, need.reservation)
-        self.parts = parts(snapshot, need, self.ledger)
+        self.stakes = stakes(snapshot, need, self.ledger)
         self._covered = self.ledger.covers(need)
-        self._over = over_limit(self.parts, self.ledger)
-        self._beyond = beyond(self.parts, self.ledger, asker=need.owner)
+        self._over = over_limit(self.stakes, self.ledger)
+        self._beyond = beyond(self.stakes, self.ledger, asker=need.owner)
         self._made_at = _made_at(snapshot, need)
         self._hits: dict[tuple[str, int], int] = {}
 
-    def unit(self, part: Part) -> Unit | None:
-        """The part as a unit; None: no rule takes it."""
-        ground = self._ground(part)
+    def unit(self, stake: Stake) -> Unit | None:
+        """The stake as a unit; None: no rule takes it."""
+        ground = self._ground(stake)
         if ground is None:
             return None
-        floors = self.ledger.floors(part.owner, asker=self.need.owner)
+        floors = self.ledger.floors(stake.owner, asker=self.need.owner)
         bound = ground.rule in FAIRNESS or ground.rule == "booking_start"
-        if bound and min(floors.values()) < part.size:
+        if bound and min(floors.values()) < stake.size:
             return None
-        classes = [self._class(row) for row in part.rows]
+        classes = [self._class(row) for row in stake.rows]
         grace = 0 if self.need.no_warning else max(one.grace_s for one in classes)
         after = max(one.term_wait_s for one in classes) + self.snapshot.policy.rules.preemption.fence_timeout_s
-        begun = [row for row in part.taken if self._begun(row)]
-        standing = self._standing(part, ground.rule)
+        begun = [row for row in stake.taken if self._begun(row)]
+        standing = self._standing(stake, ground.rule)
         return Unit(
-            id=part.id,
-            instance=part.instance,
-            slots=tuple(row.slot for row in part.taken),
+            id=stake.id,
+            instance=stake.instance,
+            slots=tuple(row.slot for row in stake.taken),
             standing=standing,
             priority=max(one.priority for one in classes) if standing >= Standing.BUSY_BEYOND else 0,
-            cards=len(part.rows),
-            weight=2 if self._hit(part.owner, DAY) else 1,
-            work_lost_s=part.work_lost_s,
-            held_s=part.held_s,
-            ready=self._due(part, ground.rule, begun, grace=grace, after=after) + timedelta(seconds=after),
+            cards=len(stake.rows),
+            weight=2 if self._hit(stake.owner, DAY) else 1,
+            work_lost_s=stake.work_lost_s,
+            held_s=stake.held_s,
+            ready=self._due(stake, ground.rule, begun, grace=grace, after=after) + timedelta(seconds=after),
             grace_s=grace,
             after_s=after,
             rule=ground.rule,
@@ -123,48 +123,48 @@ class _Judge:
             floors=tuple((key, most if bound else None) for key, most in floors.items()),
         )
 
-    def _ground(self, part: Part) -> _Ground | None:
+    def _ground(self, stake: Stake) -> _Ground | None:
         """The gentlest rule that takes it. A claim never preempts: it gets what is expired."""
         now, zone = self.snapshot.now, self.snapshot.policy.zone
-        if part.expired and part.ends is not None and not self._ended_by_a_jump(part.ends):
-            word = "ended" if part.ends <= now else "ends"
-            why = f"the time that it was lent for {word} at {show_instant(part.ends, now=now, zone=zone)}"
-            return _Ground("expired", why, {"until": format_utc(part.ends)})
+        if stake.expired and stake.ends is not None and not self._ended_by_a_jump(stake.ends):
+            word = "ended" if stake.ends <= now else "ends"
+            why = f"the time that it was lent for {word} at {show_instant(stake.ends, now=now, zone=zone)}"
+            return _Ground("expired", why, {"until": format_utc(stake.ends)})
         if self.need.kind is Kind.RETURN:
             return None
-        if part.id in self._over:
-            return self._over_ground(part)
-        if part.idle and self.snapshot.policy.rules.idle.when is IdleWhen.NEEDED:
-            verdict = self.snapshot.verdicts.get(part.rows[0].slot, NOT_JUDGED)
+        if stake.id in self._over:
+            return self._over_ground(stake)
+        if stake.idle and self.snapshot.policy.rules.idle.when is IdleWhen.NEEDED:
+            verdict = self.snapshot.verdicts.get(stake.rows[0].slot, NOT_JUDGED)
             since = f" since {show_instant(verdict.since, now=now, zone=zone)}" if verdict.since else ""
             return _Ground("idle", f"idle{since}", {"idle_since": format_utc(verdict.since) if verdict.since else None})
-        if self._booked_before(part):
+        if self._booked_before(stake):
             return _Ground("booking_start", f"lent after {self.need.owner} had booked the time", {})
-        return self._fairness(part)
+        return self._fairness(stake)
 
     def _ended_by_a_jump(self, end: datetime) -> bool:
         """Whether a lease is over because somebody set the clock: a booking alone, which has its time, trusts that."""
         moved = self.snapshot.clock_set
         return moved is not None and moved.before < end <= moved.at and self.need.kind is not Kind.BOOKING
 
-    def _over_ground(self, part: Part) -> _Ground:
-        held, limit = self.ledger.held(part.owner), self.ledger.entitled(part.owner).limit
+    def _over_ground(self, stake: Stake) -> _Ground:
+        held, limit = self.ledger.held(stake.owner), self.ledger.entitled(stake.owner).limit
         if held > limit:
             return _Ground(
-                "over_limit", f"{part.owner} holds {held} and may hold {limit}", {"held": held, "limit": limit}
+                "over_limit", f"{stake.owner} holds {held} and may hold {limit}", {"held": held, "limit": limit}
             )
-        return _Ground("over_limit", f"{part.owner}'s group holds more than it may", {"held": held})
+        return _Ground("over_limit", f"{stake.owner}'s group holds more than it may", {"held": held})
 
-    def _fairness(self, part: Part) -> _Ground | None:
+    def _fairness(self, stake: Stake) -> _Ground | None:
         """What minimum runtime and caps bind: the asker's guarantee, then the classes."""
-        classes = [self._class(row) for row in part.rows]
-        if any(self._capped(part.owner, one) for one in classes):
+        classes = [self._class(row) for row in stake.rows]
+        if any(self._capped(stake.owner, one) for one in classes):
             return None
         asker = self.snapshot.policy.classes.get(self.need.class_name)
         dearest = max(classes, key=lambda one: one.priority)
         if self._covered and all(one.preemptible for one in classes):
-            held, mine = self.ledger.held(part.owner), self.ledger.entitled(part.owner).guaranteed
-            why = f"{self._covered}; {part.owner} holds {held} and is guaranteed {mine}"
+            held, mine = self.ledger.held(stake.owner), self.ledger.entitled(stake.owner).guaranteed
+            why = f"{self._covered}; {stake.owner} holds {held} and is guaranteed {mine}"
             return _Ground("within_guarantee", why, {"held": held, "guaranteed": mine})
         if asker is None or not all(one.yields_to(asker) for one in classes):
             return None
@@ -172,19 +172,19 @@ class _Judge:
         numbers: dict[str, object] = {"class": dearest.name, "priority": dearest.priority}
         return _Ground("priority", why, {**numbers, "for_class": asker.name, "for_priority": asker.priority})
 
-    def _booked_before(self, part: Part) -> bool:
-        return self._made_at is not None and all(row.created_at >= self._made_at for row in part.rows)
+    def _booked_before(self, stake: Stake) -> bool:
+        return self._made_at is not None and all(row.created_at >= self._made_at for row in stake.rows)
 
-    def _standing(self, part: Part, rule: str) -> Standing:
-        if part.booked:
+    def _standing(self, stake: Stake, rule: str) -> Standing:
+        if stake.booked:
             return Standing.BOOKED
         if rule in _SURPLUS:
-            return Standing.IDLE_SURPLUS if part.idle else Standing.BUSY_SURPLUS
+            return Standing.IDLE_SURPLUS if stake.idle else Standing.BUSY_SURPLUS
         if rule == "idle":
-            return Standing.IDLE_BEYOND if part.id in self._beyond else Standing.IDLE_WITHIN
+            return Standing.IDLE_BEYOND if stake.id in self._beyond else Standing.IDLE_WITHIN
         return Standing.BUSY_BEYOND
 
-    def _due(self, part: Part, rule: str, begun: list[Assignment], *, grace: int, after: int) -> datetime:
+    def _due(self, stake: Stake, rule: str, begun: list[Assignment], *, grace: int, after: int) -> datetime:
         """The earliest end of the grace; what was warned already has its own."""
         now = self.snapshot.now
         told = [row.due_at for row in begun if row.due_at is not None]
@@ -192,11 +192,11 @@ class _Judge:
             return max(now, *told)
         due = now
         if rule in FAIRNESS or rule == "over_limit":
-            runtimes = (_runtime_over(row, self._class(row)) for row in part.rows)
+            runtimes = (_runtime_over(row, self._class(row)) for row in stake.rows)
             due = max(now, *runtimes)
         due += timedelta(seconds=grace)
         # One that is not over yet is ended so that the slot is free at its end, and no sooner.
-        return max(due, part.ends - timedelta(seconds=after)) if rule == "expired" and part.ends else due
+        return max(due, stake.ends - timedelta(seconds=after)) if rule == "expired" and stake.ends else due
 
     def _begun(self, row: Assignment) -> bool:
         return row.state is AssignmentState.WARNED and self.ledger.promised(row.slot) is True

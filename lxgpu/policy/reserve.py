@@ -20,9 +20,6 @@ from lxgpu.policy.placement import obstacles
 from lxgpu.policy.preemption import lead_s, units
 from lxgpu.policy.supplying import meet
 
-CURABLE = frozenset({"no_capacity", "booked", "no_room"})
-"""Reasons that time may cure."""
-
 
 @dataclass(frozen=True, slots=True)
 class Decided:

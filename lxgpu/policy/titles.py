@@ -8,40 +8,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lxgpu.policy.guarantees import Guarantees
-from lxgpu.policy.parts import Part
+from lxgpu.policy.stakes import Stake
 
 
-def _supply_order(part: Part) -> tuple[bool, bool, int, int, str]:
-    """Whose title goes first within one person's parts: expired, idle, then the newest."""
-    return (not part.expired, not part.idle, part.work_lost_s if part.idle else 0, part.held_s, part.id)
+def _supply_order(stake: Stake) -> tuple[bool, bool, int, int, str]:
+    """Whose title goes first within one person's stakes: expired, idle, then the newest."""
+    return (not stake.expired, not stake.idle, stake.work_lost_s if stake.idle else 0, stake.held_s, stake.id)
 
 
-def over_limit(found: Iterable[Part], ledger: Guarantees) -> frozenset[str]:
-    """The parts that are what people and groups hold beyond their limits, as far as whole parts go into that."""
+def over_limit(found: Iterable[Stake], ledger: Guarantees) -> frozenset[str]:
+    """The stakes that are what people and groups hold beyond their limits, as far as whole stakes go into that."""
 
-    def room(part: Part) -> Iterator[tuple[str, int]]:
-        yield f"person:{part.owner}", ledger.over_limit(part.owner)
-        yield from ((f"group:{name}", ledger.group_over_limit(name)) for name in ledger.entitled(part.owner).groups)
+    def room(stake: Stake) -> Iterator[tuple[str, int]]:
+        yield f"person:{stake.owner}", ledger.over_limit(stake.owner)
+        yield from ((f"group:{name}", ledger.group_over_limit(name)) for name in ledger.entitled(stake.owner).groups)
 
     used: dict[str, int] = {}
     chosen = set()
-    for part in sorted(found, key=_supply_order):
-        fits_in = [key for key, most in room(part) if used.get(key, 0) + part.size <= most]
+    for stake in sorted(found, key=_supply_order):
+        fits_in = [key for key, most in room(stake) if used.get(key, 0) + stake.size <= most]
         if fits_in:
-            chosen.add(part.id)
-        for key, _ in room(part) if fits_in else ():
-            used[key] = used.get(key, 0) + part.size
+            chosen.add(stake.id)
+        for key, _ in room(stake) if fits_in else ():
+            used[key] = used.get(key, 0) + stake.size
     return frozenset(chosen)
 
 
-def beyond(found: Iterable[Part], ledger: Guarantees, *, asker: str) -> frozenset[str]:
-    """The idle parts that are beyond their holders' guarantees; the others are within."""
+def beyond(found: Iterable[Stake], ledger: Guarantees, *, asker: str) -> frozenset[str]:
+    """The idle stakes that are beyond their holders' guarantees; the others are within."""
     used: dict[str, int] = {}
     chosen = set()
-    for part in sorted(found, key=_supply_order):
-        floors = ledger.floors(part.owner, asker=asker)
-        if (part.idle or part.expired) and all(used.get(key, 0) + part.size <= most for key, most in floors.items()):
-            chosen.add(part.id)
+    for stake in sorted(found, key=_supply_order):
+        floors = ledger.floors(stake.owner, asker=asker)
+        if (stake.idle or stake.expired) and all(used.get(key, 0) + stake.size <= most for key, most in floors.items()):
+            chosen.add(stake.id)
             for key in floors:
-                used[key] = used.get(key, 0) + part.size
+                used[key] = used.get(key, 0) + stake.size
     return frozenset(chosen)

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from lxgpu.errors import LxgpuError
 from lxgpu.instants import show_instant
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.reservation import Kind
 from lxgpu.model.snapshot import Observation, Records
@@ -22,7 +22,6 @@ from lxgpu.services.noticewords import cards
 from lxgpu.services.site import Site
 
 FILE = "banner"
-_HELD = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
 Show = Callable[[datetime], str]
 
 
@@ -53,7 +52,7 @@ def refresh_banner(site: Site, names: Iterable[str] | None = None, *, seen: Obse
 
 def holds_line(records: Records, name: str, *, now: datetime, show: Show) -> str:
     """`You hold 2 GPUs until 18:00, 1 without an end`, and what is owed."""
-    held = [row for row in records.held_by(name) if row.state in _HELD]
+    held = [row for row in records.held_by(name) if row.state in KEPT]
     ends: dict[datetime | None, int] = defaultdict(int)
     for row in held:
         ends[row.until] += 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lxgpu.figures import format_duration
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
 from lxgpu.model.cardnames import short_model, short_uuids
 from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Keep, Kind, Notice, Reservation, ReservationState
@@ -250,7 +250,7 @@ def _time_of(gpu: GuestGpu, now: datetime, show: Show) -> str:
 
 
 def _use_of(gpu: GuestGpu, now: datetime, show: Show) -> list[str]:
-    if gpu.use is None or gpu.state not in {AssignmentState.ACTIVE, AssignmentState.WARNED}:
+    if gpu.use is None or gpu.state not in ATTACHED:
         return []
     if gpu.use != Use.IDLE:
         return ["busy" if gpu.use == Use.BUSY else "whether it is used is not known"]

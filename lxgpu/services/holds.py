@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.assignment import ATTACHED
 from lxgpu.model.instance import Sighting
 from lxgpu.model.snapshot import Records
 from lxgpu.ports import Change
 from lxgpu.services import instances
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_HOLDS, holds_text
-
-_ATTACHED = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
 def mirror_holds(site: Site, name: str) -> None:
@@ -37,4 +35,4 @@ def mirror_holds(site: Site, name: str) -> None:
 def wanted_holds(records: Records, name: str) -> str:
     """The text that an instance carries of what it holds while nothing is under way on it."""
     rows = records.held_by(name)
-    return holds_text(rows, [row.slot for row in rows if row.state in _ATTACHED])
+    return holds_text(rows, [row.slot for row in rows if row.state in ATTACHED])

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from lxgpu.figures import short_duration
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import GIVING_WAY, Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.services.explain import ReasonView, Show, about_instance, fact
-from lxgpu.services.reservationviews import GIVING_WAY, Standing, bound, claims_of
+from lxgpu.services.reservationviews import Standing, bound, claims_of
 from lxgpu.services.traces import claim_of, in_words, numbers_of, reservation_of, slots_of, taking_of
 from lxgpu.services.views import InstanceView
 

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import GIVING_WAY, Assignment, AssignmentState
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.services.traces import claim_of, reservation_of, rule_of, slots_of
-
-GIVING_WAY = frozenset({AssignmentState.WARNED, AssignmentState.RELEASING})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.assignment import PASSING, Assignment
+from lxgpu.model.assignment import KEPT, Assignment
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
@@ -122,7 +122,7 @@ def cancel(
         for one in rows:
             end(desk, one, ReservationState.CANCELLED, f"cancelled by {site.actor}")
             for held in desk.live(one.id):
-                if held.state in PASSING:
+                if held.state in KEPT:
                     desk.put(replace(held, until=now.now))
         write_down(site, tx, now, desk.agenda())
         return tuple(desk.reservations[one.id] for one in rows)

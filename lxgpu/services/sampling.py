@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import ATTACHED, Assignment
 from lxgpu.model.gpu import WHOLE, Reading, Slot
 from lxgpu.model.instance import Power
 from lxgpu.model.quota import Policy
@@ -20,7 +20,6 @@ from lxgpu.services.site import Site
 THIN_EVERY = timedelta(hours=1)
 MORE = 1.25
 """So many windows are kept in memory: a look must lie before the window for it to be seen whole."""
-_HELD = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
 def take_samples(site: Site, seen: Observation, records: Records) -> None:
@@ -60,7 +59,7 @@ def judge_all(
         policy: what idle means.
         period_s: seconds between two looks, at most.
     """
-    held = [row for row in records.assignments if row.state in _HELD and row.since is not None]
+    held = [row for row in records.assignments if row.state in ATTACHED and row.since is not None]
     if not held:
         return {}
     rules, now = policy.rules.idle, seen.at

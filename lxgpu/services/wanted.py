@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from lxgpu.config.profiles import Profile
 from lxgpu.config.settings import Settings
 from lxgpu.model import devices
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import KEPT, Assignment
 from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Instance, InstanceState, Person, Sighting
 from lxgpu.model.operation import Identity
@@ -31,7 +31,6 @@ GPU_PREFIX = "gpu-"
 GUEST_PATH = "/var/lib/lxgpu"
 DATA_PREFIX = "data-"
 _KEPT = {InstanceState.CREATING: InstanceState.READY, InstanceState.DELETING: InstanceState.SUSPENDED}
-_USABLE = frozenset({AssignmentState.ATTACHING, AssignmentState.ACTIVE, AssignmentState.WARNED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Picture:
     @property
     def usable(self) -> frozenset[Slot]:
         """The slots the instance may open."""
-        return frozenset(row.slot for row in self.assignments if row.state in _USABLE)
+        return frozenset(row.slot for row in self.assignments if row.state in KEPT)
 
     def denied(self) -> tuple[DeviceNode, ...]:
         """The nodes of all cards it must not open, in a fixed order."""

@@ -12,14 +12,14 @@ from desk_worlds import PEOPLE, POLICY, site
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy import supplying
 from lxgpu.policy.agenda import decide_tick, work_out
 from lxgpu.policy.desk import Desk
-from lxgpu.policy.guarantees import KEPT, Guarantees
+from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.tables import Groups, Once, Working
 
 SITES = st.integers(0, 2**40).map(lambda seed: site(random.Random(seed)))  # noqa: S311 -- not for secrets

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.assignment import ATTACHED, Assignment
 from lxgpu.model.gpu import Readings
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
@@ -19,12 +19,11 @@ from lxgpu.policy.placement import fits
 
 NO_SHOW = "no_show"
 """By this rule a card is warned that goes back by itself: to take it by another would make a claim of what is over."""
-_HAD = frozenset({AssignmentState.ACTIVE, AssignmentState.WARNED})
 _RUNS = frozenset({ReservationState.ACTIVE, ReservationState.PREPARING})
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Stake:
     """Slots of one instance that end together, before any rule is asked.
 
     `rows` are all that lose their work, `taken` those of them that fit the need. `expired`: their time is over when
@@ -57,8 +56,8 @@ class Part:
         return len(self.taken)
 
 
-def parts(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Part, ...]:
-    """All parts, by id.
+def stakes(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Stake, ...]:
+    """All stakes, by id.
 
     Work of which any slot is being attached, released, stuck or promised to somebody else is left alone whole; so is
     what a running booking holds, but for an admin's `no_warning`. The instance's own slots are no supply for it.
@@ -70,26 +69,26 @@ def parts(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Part, ...
     for name in names & ledger.owners.keys():
         for group in joined(snapshot.seen, held[name], idle=lambda row: _idle(snapshot, row)):
             taken = tuple(row for row in group if row.slot.gpu in wanted)
-            free_to_go = all(row.state in _HAD and row.outcome != NO_SHOW and ledger.keeps(row) for row in group)
+            free_to_go = all(row.state in ATTACHED and row.outcome != NO_SHOW and ledger.keeps(row) for row in group)
             if taken and free_to_go:
                 owner = ledger.owners[group[0].instance]
-                found.append(_part(snapshot, need, owner, group=group, taken=taken))
-    return tuple(sorted((part for part in found if need.no_warning or not part.booked), key=lambda part: part.id))
+                found.append(_stake(snapshot, need, owner, group=group, taken=taken))
+    return tuple(sorted((stake for stake in found if need.no_warning or not stake.booked), key=lambda stake: stake.id))
 
 
-def _part(
+def _stake(
     snapshot: Snapshot,
     need: Need,
     owner: str,
     *,
     group: tuple[Assignment, ...],
     taken: tuple[Assignment, ...],
-) -> Part:
+) -> Stake:
     at = max(need.at, snapshot.now)
     running = [_booking(snapshot, row) for row in group]
     ends = [row.until or (booking.until if booking else None) for row, booking in zip(group, running, strict=True)]
     over = [end for end in ends if end is not None and end <= at]
-    return Part(
+    return Stake(
         owner=owner,
         rows=group,
         taken=taken,
