@@ -10,9 +10,10 @@ from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.model.usage import Use
 from lxgpu.policy import words
 from lxgpu.policy.desk import Desk
+from lxgpu.policy.parts import NO_SHOW
 from lxgpu.policy.preemption import class_of
 
-RULE = "no_show"
+RULE = NO_SHOW
 
 
 def judge_use(desk: Desk, row: Reservation) -> bool:
