@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lxgpu.drivers.cgroups import Cgroups
-from lxgpu.drivers.processes import all_pids, pid_namespace, read_stat
+from lxgpu.drivers.processes import all_pids, pid_namespace, read_stat, spaces_of
 from lxgpu.drivers.rooted import below_root
 
 _MONITOR = re.compile(rb"\[lxc monitor\] \S+ ([^\s\0]+)|\0forkstart\0([^\0]+)\0")
@@ -47,11 +47,11 @@ def owner_of(pid: int, cgroups: Cgroups) -> Owner:
 
 
 def _part_by_namespace(pid: int, cgroups: Cgroups) -> str | None:
-    """The container's cgroup of a process that left it, but not its pid namespace."""
-    space = pid_namespace(pid)
-    if space is None or space == pid_namespace(os.getpid()):
+    """The container's cgroup of a process that left it, but not its pid namespace, or made one below that."""
+    spaces = frozenset(spaces_of(pid))
+    if not spaces:
         return None
-    parts = (cgroups.part(other) for other in all_pids() if pid_namespace(other) == space)
+    parts = (cgroups.part(other) for other in all_pids() if pid_namespace(other) in spaces)
     return next((part for part in parts if part is not None), None)
 
 

@@ -5,7 +5,6 @@ It needs root. What looks into a container has a deadline (see `deadline`), so n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ from lxgpu.drivers.limits import read_limits
 from lxgpu.drivers.listening import listening_ports
 from lxgpu.drivers.nvml import Nvml, RawCard
 from lxgpu.drivers.openable import Trials
-from lxgpu.drivers.processes import command_line, pid_namespace, read_stat, send
+from lxgpu.drivers.processes import command_line, pid_namespace, read_stat, send, spaces_of
 from lxgpu.drivers.rooted import find_nodes, read_regular
 from lxgpu.drivers.sessions import open_sessions
 from lxgpu.drivers.stillness import held_still
@@ -222,8 +221,8 @@ class LocalProbe:
 
 def _entered(pid: int, inits: Collection[int]) -> bool:
     """Whether a process runs in one of the containers' pid namespaces, whatever its cgroup; the host's is nobody's."""
-    own, theirs = pid_namespace(os.getpid()), pid_namespace(pid)
-    return theirs is not None and theirs != own and any(theirs == pid_namespace(init) for init in inits)
+    spaces = frozenset(spaces_of(pid))
+    return bool(spaces) and any(pid_namespace(init) in spaces for init in inits)
 
 
 def _no_list(uuid: str, error: str | None, card: Reading | None) -> str:

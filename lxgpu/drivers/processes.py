@@ -1,12 +1,13 @@
 """Processes of the host: who they are, and a signal that never meets the wrong one.
 
-A pid is used again; a pid with its start time is not. Sources: proc(5), pidfd_open(2), the kernel's
+A pid is used again; a pid with its start time is not. Sources: proc(5), pidfd_open(2), ioctl_ns(2), the kernel's
 Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst and cgroup-v2.rst (cgroup.freeze).
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -19,6 +20,8 @@ from lxgpu.ports import Process
 
 _GONE_WITHIN_MS = 20
 _LONGEST_COMMAND = 200
+_NS_GET_PARENT = 0xB702
+"""ioctl_ns(2): the namespace around one, as a descriptor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,28 @@ def pid_namespace(pid: int) -> str | None:
         return os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - 4 times as fast
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
+
+
+def spaces_of(pid: int) -> Iterator[str]:
+    """The pid namespace of a process, then those around it, up to our own, which is left out; nothing when it is gone.
+
+    A container's programs may make namespaces of their own (ioctl_ns(2)), and are the container's all the same.
+    """
+    own = pid_namespace(os.getpid())
+    try:
+        handle = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        while (space := f"pid:[{os.fstat(handle).st_ino}]") != own:
+            yield space
+            parent = fcntl.ioctl(handle, _NS_GET_PARENT)
+            os.close(handle)
+            handle = parent
+    except OSError:
+        return  # what lies further out is not ours to see
+    finally:
+        os.close(handle)
 
 
 def send(process: Process, number: int, cgroups: Cgroups) -> bool:

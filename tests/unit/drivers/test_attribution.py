@@ -11,7 +11,7 @@ import pytest
 from plain_instance import PROGRAM, wait_for
 
 from lxgpu.drivers.attribution import Owner, owner_of
-from lxgpu.drivers.processes import all_pids, pid_namespace
+from lxgpu.drivers.processes import all_pids, pid_namespace, spaces_of
 
 OWN_USERS = "alice:x:1000:1000::/home/alice:/bin/sh\nevil\x1b[2J:x:1001:1001:::\n"
 
@@ -62,16 +62,21 @@ def test_a_passwd_that_never_ends_the_reading_is_passed_over(inside, cgroups):
     assert owner_of(inside.init, cgroups) == Owner(instance=named(inside), user="0")
 
 
-def test_who_left_the_cgroup_is_known_by_the_namespace(inside, cgroups):
-    """A process in the container's pid namespace is the container's, whatever cgroup it is in."""
-    argv = ["nsenter", f"--target={inside.init}", "--pid", sys.executable, "-S", str(PROGRAM), "nothing", ""]
+@pytest.mark.parametrize("deeper", [[], ["unshare", "--pid", "--fork"]], ids=["its own", "one below"])
+def test_who_left_the_cgroup_is_known_by_the_namespace(deeper, inside, cgroups):
+    """A process in the container's pid namespace, or one made in there, is its own, whatever cgroup it is in."""
+    program = [*deeper, sys.executable, "-S", str(PROGRAM), "nothing", ""]
+    argv = ["nsenter", f"--target={inside.init}", "--pid", *program]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as entered:
         entered.stdin.write(b"go\n")
         entered.stdin.flush()
         entered.stdout.readline()
         space = pid_namespace(inside.init)
-        (pid,) = [pid for pid in all_pids() if pid_namespace(pid) == space and pid != inside.init]
-        assert cgroups.part(pid) is None
-        assert owner_of(pid, cgroups).instance == named(inside)
+        pids = [pid for pid in all_pids() if space in spaces_of(pid) and pid != inside.init]
+        assert len(pids) == (2 if deeper else 1)
+        for pid in pids:
+            assert cgroups.part(pid) is None
+            assert owner_of(pid, cgroups).instance == named(inside)
         entered.kill()
-        os.kill(pid, 9)
+        for pid in pids:
+            os.kill(pid, 9)
