@@ -20,6 +20,7 @@ STATE_VARIABLE = "LXGPU_STATE_DIR"
 STATE_DIR = "/var/lib/lxgpu"
 FILE = "quick.json"
 INVENTORY = "inventory.db"
+POLICY = "policy.json"
 _OTHERS = ("LXD_DIR", "INCUS_DIR")
 """Variables that matter beside our own."""
 
@@ -35,6 +36,8 @@ def containers(environ: Mapping[str, str] = os.environ) -> list[Item] | None:
     folder = _state_dir(environ)
     known = read_kept(f"{folder}/{FILE}")
     if known is None or known["environ"] != _relevant(environ) or stamp(str(known["config"])) != known["stamp"]:
+        return None
+    if _news(folder, policy=known.get("policy"), pause=known.get("pause")):
         return None
     records = peek.peek(f"{folder}/{INVENTORY}", schema=known["schema"])
     sightings = None if records is None else lxd_peek.peek(known["socket"])
@@ -52,6 +55,8 @@ def remember(
     address: str,
     listen: str,
     config: str,
+    policy: str,
+    pause: str,
     schema: int,
     environ: Mapping[str, str] = os.environ,
 ) -> None:
@@ -64,6 +69,8 @@ def remember(
         address: what people type after `ssh`, as it was set.
         listen: the address listened on, as it was set.
         config: the path of the settings file, whether it is there or not.
+        policy: the path of the policy file, likewise.
+        pause: the path of the file that is there while the daemon is paused.
         schema: the number of the last migration of the inventory.
         environ: the variables that the settings were read under.
     """
@@ -75,11 +82,22 @@ def remember(
     if seen is None or state_dir != _state_dir(environ) or project != "default":
         return
     values = {"socket": socket, "address": address, "listen": listen, "config": config, "schema": schema}
-    values |= {"stamp": seen, "environ": _relevant(environ)}
+    values |= {"policy": policy, "pause": pause, "stamp": seen, "environ": _relevant(environ)}
     kept = Path(state_dir, FILE)
     before = read_kept(kept) or {}
     if any(before.get(name) != value for name, value in values.items()):
         keep(kept, **values)
+
+
+def _news(folder: str, *, policy: object, pause: object) -> bool:
+    """Whether there is something to say besides: a pause, or a policy file that is not the one in force."""
+    from lxgpu.config.kept import read_kept, stamp  # noqa: PLC0415
+
+    if not policy or not pause or os.path.lexists(str(pause)):
+        return True
+    kept = read_kept(f"{folder}/{POLICY}")
+    there = stamp(str(policy))
+    return bool(there != []) if kept is None else kept.get("stamp") != there or not there
 
 
 def _state_dir(environ: Mapping[str, str]) -> str:

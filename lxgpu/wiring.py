@@ -124,6 +124,8 @@ def remember_for_ls() -> None:
         address=chosen.network.address,
         listen=chosen.network.listen,
         config=str(chosen.config),
+        policy=str(chosen.policy),
+        pause=str(chosen.run_dir / "paused"),
         schema=len(known()),
     )
 

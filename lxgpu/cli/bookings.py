@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from lxgpu.cli.news import say_pause, start_daemon
 from lxgpu.cli.render import Column, Output
 from lxgpu.model.cardnames import short_model
 from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views, short_ids
@@ -160,6 +161,7 @@ def rehearsed(out: Output, plan: Plan, times: Times) -> None:
     from lxgpu.services.refusal import status_of  # noqa: PLC0415
 
     out.plan(plan, show=times.show, words={"waiting": "it waits"})
+    say_pause(out.screen, times)
     if plan.decision is Verdict.REFUSED:
         click.get_current_context().exit(status_of(plan))
 
@@ -172,6 +174,7 @@ def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: T
     found = replace(found, rows=tuple(rows))
     views = reservation_views(found)
     out.items("reservations", views, columns(views, times, form=out.form))
+    say_pause(out.screen, times)
     if out.structured or not views:
         return
     stand = found.standing.get(views[0].id)
@@ -206,7 +209,7 @@ def next_steps(view: ReservationView, times: Times, *, running: bool, why: str =
     if view.state in {"preparing", "scheduled", "waiting"}:
         lines.append(f"lxgpu reservation cancel {view.id} gives it up")
     if not running:
-        lines.append("no daemon runs, so nothing begins or ends by itself: systemctl start lxgpu, or lxgpu daemon run")
+        lines.append(f"no daemon runs, so nothing begins or ends by itself: {start_daemon()}")
     return lines
 
 

@@ -10,6 +10,7 @@ import click
 
 from lxgpu.cli import params
 from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.errors import LxgpuError
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ def pause(out: Output, reason: str, *, dry_run: bool, yes: bool) -> None:
     del yes  # nobody loses anything by it
     from lxgpu import resident  # noqa: PLC0415
 
+    reason = reason.strip()
+    if not reason:
+        raise LxgpuError("usage", "--reason says why", why="everybody who looks reads it", fix="--reason 'new driver'")
     if dry_run:
         out.plan(_plan("pause", reason))
         return

@@ -62,9 +62,11 @@ def why(out: Output, subject: str) -> None:
     Who did it, when, by which rule, with the numbers that were compared; what it waits for, and what would change it.
     """
     from lxgpu.cli import whys  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.news import say_pause  # noqa: PLC0415
 
     reasons, times = whys.why(out.screen, subject)
     out.items("reasons", reasons, _reason_columns(times))
+    say_pause(out.screen, times)
 
 
 def _view(event: Event) -> EventView:

@@ -30,6 +30,8 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     One request to LXD, whatever the number. When LXD does not answer, what the inventory knows is listed.
     """
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.news import say_news, say_pause  # noqa: PLC0415
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415
     from lxgpu.services import listing, looking  # noqa: PLC0415
     from lxgpu.services.idleviews import published_idle  # noqa: PLC0415
     from lxgpu.services.report import ssh_host  # noqa: PLC0415
@@ -37,7 +39,9 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     try:
         records = looking.records_of(lambda: wiring.inventory(read_only=True))
     except LxgpuError as error:
-        out.items("instances", instead_of(error, out.screen).instances, INSTANCE_COLUMNS, empty=NOBODY)
+        published = instead_of(error, out.screen)
+        out.items("instances", published.instances, INSTANCE_COLUMNS, empty=NOBODY)
+        say_pause(out.screen, lab_times(out.screen)[0])
         return
     found = looking.glance(wiring.watcher(), records, with_state=usage or out.form == "wide")
     if found.trouble is not None:
@@ -48,6 +52,7 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     out.items("instances", items, INSTANCE_COLUMNS, empty=NOBODY)
     wiring.remember_for_ls()
     _say_lost(out.screen, listing.lost(records, found.sightings or ()), listing.remedy(records))
+    say_news(out.screen)
     _end(found.trouble)
 
 
@@ -58,6 +63,7 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
 def gpus(out: Output, *, free: bool, at: When | None) -> None:
     """List cards: who holds which until when, whether it is used, and what is free."""
     from lxgpu.cli import looks  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.news import say_pause  # noqa: PLC0415
     from lxgpu.services.cardviews import FREE  # noqa: PLC0415
     from lxgpu.services.headline import count, headline  # noqa: PLC0415
 
@@ -73,6 +79,8 @@ def gpus(out: Output, *, free: bool, at: When | None) -> None:
     if at is not None:
         title = f"{scene.times.show(scene.moment)}: {title}"
     out.items("gpus", views, columns, title=title, empty="no card is free" if free else "this host has no cards")
+    if at is None:
+        say_pause(out.screen, scene.times)
     _end(scene.look.trouble if scene.look else None)
 
 
@@ -107,6 +115,7 @@ def show_gpu(out: Output, text: str) -> None:
 def status(out: Output) -> None:
     """The whole host on one screen: what is free, what runs, what is under way, what is wrong."""
     from lxgpu.cli import looks, sheets  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.news import say_pause  # noqa: PLC0415
 
     try:
         scene = looks.scene(out.screen, quiet=True)
@@ -115,6 +124,7 @@ def status(out: Output) -> None:
         found = instead_of(error, out.screen)
         scene, view = looks.published_scene(out.screen, found), found.status
     out.sheet("status", view, sheets.STATUS_COLUMNS, lambda: sheets.status_sheet(view, scene.times))
+    say_pause(out.screen, scene.times)
     _end(scene.look.trouble if scene.look else None)
 
 

@@ -35,4 +35,6 @@ def instead_of(error: LxgpuError, screen: Screen) -> Published:
         screen.warn(f"{text}; it does not run now")
     else:
         screen.note(text)
+    if found.daemon.policy.error:
+        screen.warn(f"the policy file has mistakes, so the last good one holds: {found.daemon.policy.error}")
     return found

@@ -38,6 +38,7 @@ _COLUMNS = 100
 def reservations(out: Output, *, name: str | None, shape: str | None, everything: bool, ahead_s: int | None) -> None:
     """List bookings, requests that wait, and claims of the displaced; all of them, or those of NAME."""
     from lxgpu.cli import bookings  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.news import say_pause  # noqa: PLC0415
     from lxgpu.cli.times import lab_times  # noqa: PLC0415
     from lxgpu.services.reservationviews import waiting_views  # noqa: PLC0415
 
@@ -52,6 +53,7 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
         views = bookings.views_for(instead_of(error, out.screen).reservations, name)
         views = [view for view in views if shape != "queue" or view.state == "waiting"]
         out.items("reservations", views, bookings.columns(views, times, form=out.form), empty=NOTHING)
+        say_pause(out.screen, times)
         return
     if shape == "ics":
         _ics(out, found, times, name)
@@ -61,6 +63,7 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
         views = bookings.views_for(waiting_views(found), name)
         columns = bookings.queue_columns(views, found.standing, times, form=out.form)
         out.items("reservations", views, columns, empty="nobody waits")
+        say_pause(out.screen, times)
     else:
         views = bookings.views_for(reservation_views(found), name)
         columns = bookings.columns(views, times, form=out.form)

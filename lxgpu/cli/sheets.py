@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from lxgpu.cli.history import in_words, told
 from lxgpu.cli.looks import Scene, Shown
+from lxgpu.cli.news import start_daemon
 from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column
 from lxgpu.cli.times import Times
@@ -119,7 +120,7 @@ def daemon_sheet(view: DaemonView, times: Times) -> Sheet:
         ("paused", [held] if held else []),
         ("policy", [f"the last good one holds: {view.policy.error}"] if view.policy.error else []),
         ("troubles", list(view.troubles)),
-        ("start it", [] if view.running else ["systemctl start lxgpu"]),
+        ("start it", [] if view.running else [start_daemon()]),
     )
 
 

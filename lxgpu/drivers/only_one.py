@@ -50,7 +50,7 @@ class OnlyOne:
                     "daemon_runs",
                     "a daemon is at work here already",
                     why=f"{path} is held by process {other.pid or '(not told)'}, started {_words(other.started_at)}",
-                    fix="lxgpu daemon status; with systemd: systemctl restart lxgpu",
+                    fix=f"lxgpu daemon status; {_again()}",
                 )
             time.sleep(_AGAIN_S)
         text = json.dumps({"pid": os.getpid(), "started_at": now.isoformat()})
@@ -105,3 +105,10 @@ def _words(at: datetime | None) -> str:
 def _no_right(path: Path, error: OSError) -> LxgpuError:
     why = f"{path}: {error.strerror}"
     return LxgpuError("not_allowed", "the daemon is root's", why=why, fix="run the command with sudo")
+
+
+def _again() -> str:
+    """How it is started anew: a lab has no unit of systemd."""
+    if os.environ.get("LXGPU_LAB"):
+        return "end that process first, then lxgpu daemon run"
+    return "with systemd: systemctl restart lxgpu"

@@ -18,6 +18,7 @@ from inventory_rows import T0, assignment, at, card, instance, person
 from reservation_rows import booking, claim
 
 from lxgpu import quick
+from lxgpu.config.kept import keep
 from lxgpu.drivers.engine import LxdEngine
 from lxgpu.inventory.migrations import known
 from lxgpu.inventory.store import open_inventory
@@ -128,6 +129,7 @@ def remember(state, environ, where, **changes):
         config.write_text("pool: default\n")
         os.utime(config, (time.time() - 60,) * 2)
     usual = {"socket": where, "project": "default", "address": "", "listen": LISTEN, "schema": len(known())}
+    usual |= {"policy": f"{state}/policy.yaml", "pause": f"{state}/paused"}
     quick.remember(state_dir=str(state), config=str(config), environ=environ, **{**usual, **changes})
     return config
 
@@ -219,6 +221,24 @@ def older_schema(world):
     return world.environ
 
 
+def paused(world):
+    """The daemon takes nothing, which is to be said."""
+    (world.state / "paused").write_text("{}")
+    return world.environ
+
+
+def policy_never_read(world):
+    """Whether the policy file is right is not known yet."""
+    (world.state / "policy.yaml").write_text("version: 1\n")
+    return world.environ
+
+
+def policy_changed(world):
+    """The policy file is another one than the one in force."""
+    keep(world.state / "policy.json", stamp=[1, 2], plain={})
+    return policy_never_read(world)
+
+
 def lxd_away(world):
     """No server at the socket."""
     remember(world.state, world.environ, f"{world.where}.away")
@@ -245,6 +265,9 @@ def damaged_inventory(world):
         variables_changed,
         written_by_others,
         older_schema,
+        paused,
+        policy_never_read,
+        policy_changed,
         lxd_away,
         no_inventory,
         damaged_inventory,

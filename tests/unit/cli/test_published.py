@@ -150,3 +150,26 @@ def test_only_root_pauses(host):
     host.publish()
     assert host.nobody("daemon", "pause", "--reason", "fun").returncode == 4
     assert not (host.folder / "run" / "paused").exists()
+
+
+def test_a_broken_policy_is_told_by_ls_too(host):
+    """The last good one holds, and every look says so once; a mended one is not spoken of."""
+    env = {
+        **os.environ,
+        "LXGPU_STATE_DIR": str(host.state),
+        "LXGPU_RUN_DIR": str(host.folder / "run"),
+        "LXGPU_POLICY": str(host.folder / "policy.yaml"),
+        "LXD_DIR": str(host.folder),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+
+    def told(command):
+        argv = [sys.executable, "-m", "lxgpu", command]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60).stderr
+
+    assert "policy" not in told("ls")
+    (host.folder / "policy.yaml").write_text("version: 1\nnonsense: 1\n")
+    for command in ("ls", "gpus", "status"):
+        assert told(command).count("the policy file has mistakes, so the last good one holds") == 1
+    (host.folder / "policy.yaml").write_text("version: 1\n")
+    assert "policy" not in told("ls")

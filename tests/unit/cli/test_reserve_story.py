@@ -17,8 +17,9 @@ from lxgpu.cli import main
 from lxgpu.model.quota import BASE_TERMS, Policy
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.rules import BookingRules, IdleRules, PreemptionRules, PriorityClass, Rules
+from lxgpu.services import pausing
 from lxgpu.services.lending import attach
-from lxgpu.services.statusfile import DaemonView
+from lxgpu.services.statusfile import DaemonView, PauseView
 from lxgpu.services.tick import tick
 
 TIMES = {"min_runtime_s": 0, "grace_s": 2, "term_wait_s": 2}
@@ -252,3 +253,43 @@ def test_wait_ends_when_the_cards_are_there(lxgpu):
     """The command itself carries on what it began, daemon or not."""
     (made,) = lxgpu.items("reserve", "bob", "--gpus", "1", "--for", "1h", "--wait", noun="reservations")
     assert made["state"] == "active"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gpus",),
+        ("status",),
+        ("ls",),
+        ("reservations", "--queue"),
+        ("why", "alice"),
+        ("reserve", "bob", "--gpus", "1", "--for", "1h"),
+        ("reserve", "bob", "--gpus", "1", "--for", "1h", "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_a_pause_is_told_once_wherever_one_looks(lxgpu, words):
+    """Who, since when, why, and what ends it; and nothing of it when there is none."""
+    run_dir, since = lxgpu.site.settings.run_dir, lxgpu.site.clock.now()
+    assert "paused" not in lxgpu(*words)[1]
+    pausing.pause(run_dir, PauseView(who="root", why="new driver", when=since))
+    _, told = lxgpu(*words)
+    line = f"warning: paused by root since {since:%H:%M} (new driver): nothing is taken until lxgpu daemon resume"
+    assert told.splitlines().count(line) == 1
+
+
+def test_a_pause_without_a_reason_is_refused(lxgpu):
+    """Everybody who looks reads it, so it says something."""
+    _, told = lxgpu("daemon", "pause", "--reason", "  ", status=2)
+    assert told.startswith("error[usage]")
+    assert pausing.paused(lxgpu.site.settings.run_dir) is None
+
+
+def test_what_starts_the_daemon_depends_on_where(lxgpu, monkeypatch):
+    """A lab has no unit of systemd."""
+    monkeypatch.setattr(resident, "status", lambda: DaemonView(running=False))
+    monkeypatch.setenv("LXGPU_LAB", "x")
+    assert "lxgpu daemon run" in lxgpu("daemon", "status", status=8)[0]
+    assert lxgpu("reserve", "bob", "--gpus", "1", "--for", "1h")[1].splitlines()[-1].endswith(": lxgpu daemon run")
+    monkeypatch.delenv("LXGPU_LAB")
+    assert "systemctl start lxgpu" in lxgpu("daemon", "status", status=8)[0]
