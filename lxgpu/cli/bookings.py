@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lxgpu.model.plan import Plan
     from lxgpu.model.quota import Policy
     from lxgpu.model.reservation import Reservation
-    from lxgpu.services.reservationviews import DisplacedView, Standing
+    from lxgpu.services.reservationviews import DisplacedView, InLine
 
 PAST = timedelta(days=7)
 """How far `--all` looks back."""
@@ -42,7 +42,7 @@ KEEP_COLUMNS = (
 def ledger(policy: Policy | None, *, now: datetime, over: bool = False) -> Ledger:
     """All reservations, with those that ended lately where `over`; nothing where there is no inventory."""
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
-    from lxgpu.services import looking, standing  # noqa: PLC0415
+    from lxgpu.services import looking, waitline  # noqa: PLC0415
 
     records = looking.records_of(lambda: wiring.inventory(read_only=True))
     if records.identity is None and not records.reservations:
@@ -53,12 +53,12 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False) -> Ledge
         records=records,
         rows=rows,
         events=tuple(store.events(limit=_EVENTS)) if rows else (),
-        standing=standing.standings(
+        line=waitline.explained_line(
             records,
             policy,
             host=wiring.host_name(),
             now=now,
-            past=store.closed_since(standing.counts_since(policy, now)),
+            past=store.closed_since(waitline.counts_since(policy, now)),
         ),
     )
 
@@ -76,13 +76,13 @@ def sheet(found: Ledger, view: ReservationView, times: Times) -> Sequence[tuple[
     """Everything about one reservation, for people."""
     from lxgpu.cli.sheets import event_lines  # noqa: PLC0415
 
-    stand = found.standing.get(view.id)
+    place = found.line.get(view.id)
     span = f"{times.show(view.start)} until {times.show(view.end)}" if view.start and view.end else "not known yet"
     gave = [
         f"{one.uuid} from {one.instance}" + (f", rule {one.reason}" if one.reason else "") + _OWED[one.owed]
         for one in view.displaced
     ]
-    place = [f"number {view.position}"] if view.position else []
+    number = [f"number {view.position}"] if view.position else []
     likely = [f"from {times.show(view.estimate)} (an estimate, no promise)"] if view.estimate else []
     return (
         ("", [f"{view.id}: {view.state} {_KINDS.get(view.kind, view.kind)} of {view.instance}"]),
@@ -92,8 +92,8 @@ def sheet(found: Ledger, view: ReservationView, times: Times) -> Sequence[tuple[
         ("host", [view.host] if view.host else []),
         ("cards", list(view.slots)),
         ("taken", gave),
-        ("in line", [", ".join([*place, *likely])] if place or likely else []),
-        ("waits for", [stand.why] if stand and stand.why else []),
+        ("in line", [", ".join([*number, *likely])] if number or likely else []),
+        ("waits for", [place.why] if place and place.why else []),
         ("note", [view.note] if view.note else []),
         ("history", event_lines(found.events[:_LAST], times)),
     )
@@ -126,13 +126,13 @@ def columns(views: Iterable[ReservationView], times: Times, *, form: str) -> tup
 
 
 def queue_columns(
-    views: Iterable[ReservationView], standing: Mapping[str, Standing], times: Times, *, form: str
+    views: Iterable[ReservationView], line: Mapping[str, InLine], times: Times, *, form: str
 ) -> tuple[Column, ...]:
     """Those that wait, with what they wait for."""
 
     def why(item: object) -> str | None:
-        stand = standing.get(cast("ReservationView", item).id)
-        return (stand.why or None) if stand else None
+        place = line.get(cast("ReservationView", item).id)
+        return (place.why or None) if place else None
 
     return (
         _id_column(views, form),
@@ -177,8 +177,8 @@ def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: T
     say_pause(out.screen, times)
     if out.structured or not views:
         return
-    stand = found.standing.get(views[0].id)
-    for line in next_steps(views[0], times, running=resident.status().running, why=stand.why if stand else ""):
+    place = found.line.get(views[0].id)
+    for line in next_steps(views[0], times, running=resident.status().running, why=place.why if place else ""):
         out.screen.note(line)
     if len(views) > 1:
         series = f"lxgpu reservation cancel {rows[0].id} --series"

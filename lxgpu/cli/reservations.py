@@ -61,7 +61,7 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
         _calendar(out, found, times, ahead_s)
     elif shape == "queue":
         views = bookings.views_for(waiting_views(found), name)
-        columns = bookings.queue_columns(views, found.standing, times, form=out.form)
+        columns = bookings.queue_columns(views, found.line, times, form=out.form)
         out.items("reservations", views, columns, empty="nobody waits")
         say_pause(out.screen, times)
     else:

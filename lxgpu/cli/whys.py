@@ -16,9 +16,9 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.ports import Inventory
-from lxgpu.services import explain, looking, observe, reasons, standing
+from lxgpu.services import explain, looking, observe, reasons, waitline
 from lxgpu.services.explain import ReasonView
-from lxgpu.services.reservationviews import Standing
+from lxgpu.services.reservationviews import InLine
 
 _PAST = timedelta(days=90)
 """How far back a beginning of a reservation's id is looked for."""
@@ -65,7 +65,7 @@ def _of_reservation(screen: Screen, row: Reservation, times: Times, policy: Poli
         ledger.records,
         row,
         ledger.events,
-        stand=ledger.standing.get(row.id, Standing()),
+        place=ledger.line.get(row.id, InLine()),
         obstacles=obstacles,
         show=times.show,
     )
@@ -106,7 +106,7 @@ def _snapshot(screen: Screen, records: Records, policy: Policy, times: Times) ->
         if error.code not in _AWAY:
             raise
         screen.warn(f"{error.brief}; what is told is what the inventory knows")
-        return standing.remembered(records, policy, host=wiring.host_name(), now=times.now)
+        return waitline.remembered(records, policy, host=wiring.host_name(), now=times.now)
     return look(site, seen, records)
 
 

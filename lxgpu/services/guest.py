@@ -36,7 +36,7 @@ from lxgpu.services.lending import intend_release
 from lxgpu.services.reasons import about_container
 from lxgpu.services.refusal import record_refusal
 from lxgpu.services.report import instance_views
-from lxgpu.services.reservationviews import Standing
+from lxgpu.services.reservationviews import InLine
 from lxgpu.services.site import Site
 from lxgpu.services.watch import Watch
 
@@ -70,7 +70,7 @@ class Guests:
     def __init__(self, site: Callable[[], Site], wake: Callable[[], object]) -> None:
         self._site, self._wake = site, wake
         self._world: _World | None = None
-        self._line: tuple[float, int, Mapping[str, Standing]] = (0.0, -1, {})
+        self._line: tuple[float, int, Mapping[str, InLine]] = (0.0, -1, {})
         self._looking = threading.Lock()
         self._noted: dict[str, datetime] = {}
         self._watch = Watch()
@@ -87,7 +87,7 @@ class Guests:
             name,
             count=count(cards.views, now),
             verdicts=world.verdicts,
-            standing=self._standing(site, records, name),
+            line=self._in_line(site, records, name),
             now=now,
             show=_show(site),
         )
@@ -201,11 +201,11 @@ class Guests:
                 self._world = _looked(replace(site, watch=self._watch), now)
             return self._world
 
-    def _standing(self, site: Site, records: Records, name: str) -> Mapping[str, Standing]:
+    def _in_line(self, site: Site, records: Records, name: str) -> Mapping[str, InLine]:
         """Where those who wait stand, if the container is one of them; worked out once for all who ask now."""
         if not any(row.instance == name and row.state is ReservationState.WAITING for row in records.reservations):
             return {}
-        from lxgpu.services.standing import counts_since, places  # noqa: PLC0415 -- see extend
+        from lxgpu.services.waitline import counts_since, line  # noqa: PLC0415 -- see extend
 
         with self._looking:
             asked = site.clock.monotonic()
@@ -213,7 +213,7 @@ class Guests:
             if version != records.version or asked - at > FRESH_S:
                 now, policy = site.clock.now(), site.policy()
                 past = tuple(site.inventory.closed_since(counts_since(policy, now)))
-                found = places(records, policy, host=site.host, now=now, past=past)
+                found = line(records, policy, host=site.host, now=now, past=past)
                 self._line = (asked, records.version, found)
             return found
 

@@ -18,7 +18,7 @@ from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import IdleVerdict, Use
 from lxgpu.services.explain import ReasonView
 from lxgpu.services.headline import GpuCount, headline
-from lxgpu.services.reservationviews import Standing
+from lxgpu.services.reservationviews import InLine
 
 Show = Callable[[datetime], str]
 
@@ -129,14 +129,14 @@ def guest_status(
     *,
     count: GpuCount,
     verdicts: Mapping[Slot, IdleVerdict],
-    standing: Mapping[str, Standing],
+    line: Mapping[str, InLine],
     now: datetime,
     show: Show,
 ) -> GuestStatus:
     """All that one container may see: its own rows, and how many cards are free."""
     gpus = tuple(_gpu(records, row, verdicts.get(row.slot)) for row in records.held_by(name))
     open_ = [row for row in records.reservations if row.instance == name and row.open]
-    mine = tuple(guest_reservation(row, standing.get(row.id)) for row in open_)
+    mine = tuple(guest_reservation(row, line.get(row.id)) for row in open_)
     keeps = tuple(_keep(row) for row in records.keeps if row.instance == name and row.until > now)
     first = headline(count, show)
     return GuestStatus(
@@ -160,7 +160,7 @@ def guest_status(
     )
 
 
-def guest_reservation(row: Reservation, stand: Standing | None = None) -> GuestReservation:
+def guest_reservation(row: Reservation, place: InLine | None = None) -> GuestReservation:
     """The part of a reservation that its container sees."""
     return GuestReservation(
         id=row.id,
@@ -173,8 +173,8 @@ def guest_reservation(row: Reservation, stand: Standing | None = None) -> GuestR
         start=row.start,
         until=row.until,
         dies=row.dies,
-        position=stand.position if stand else None,
-        estimate=stand.estimate if stand else None,
+        position=place.position if place else None,
+        estimate=place.estimate if place else None,
     )
 
 

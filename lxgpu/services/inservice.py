@@ -22,7 +22,7 @@ from lxgpu.services.site import Site
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Condition:
     """One card: what the inventory remembers, what the host shows (None: nothing), who holds it, what is in doubt."""
 
     uuid: str
@@ -49,10 +49,10 @@ class Standing:
         return ", ".join(sorted({row.instance for row in self.held}))
 
 
-def standing(snapshot: Snapshot, uuid: str) -> Standing:
+def condition(snapshot: Snapshot, uuid: str) -> Condition:
     """How a card stands in a snapshot."""
     records = snapshot.records
-    return Standing(
+    return Condition(
         uuid=uuid,
         snapshot=snapshot,
         card=records.card(uuid),
@@ -62,10 +62,10 @@ def standing(snapshot: Snapshot, uuid: str) -> Standing:
     )
 
 
-def look(site: Site, text: str) -> Standing:
+def look(site: Site, text: str) -> Condition:
     """The card that a text names, as it stands; error `no_such_gpu`."""
     snapshot = observe.snapshot(site)
-    return standing(snapshot, resolve_gpu(snapshot.seen.gpus, snapshot.records.cards, text))
+    return condition(snapshot, resolve_gpu(snapshot.seen.gpus, snapshot.records.cards, text))
 
 
 def plan_close(site: Site, text: str, *, reason: str) -> Plan:
@@ -75,13 +75,13 @@ def plan_close(site: Site, text: str, *, reason: str) -> Plan:
     return _plan(PlannedStep("close", found.holders, gpu=found.uuid, why=f"{reason}{kept}"))
 
 
-def close(site: Site, text: str, *, reason: str) -> Standing:
+def close(site: Site, text: str, *, reason: str) -> Condition:
     """Take a card out of service: nobody is given it any more, and who holds it keeps it until it is released."""
     ensure_identity(site)
     found = look(site, text)
 
     def write(tx: Tx, now: Snapshot) -> None:
-        tx.put(replace(_card(standing(now, found.uuid)), closed=reason, closed_by=site.actor, closed_at=now.now))
+        tx.put(replace(_card(condition(now, found.uuid)), closed=reason, closed_by=site.actor, closed_at=now.now))
         tx.event("closed", found.uuid, rule="by hand", detail={"gpu": found.uuid, "reason": reason})
 
     decided(site, found.snapshot, write)
@@ -118,7 +118,7 @@ def open_again(site: Site, text: str) -> bool:
         _prove(site, found)
 
     def write(tx: Tx, now: Snapshot) -> None:
-        there = standing(now, found.uuid)
+        there = condition(now, found.uuid)
         if there.card is not None and there.card.closed:
             tx.put(replace(_card(there), closed="", closed_by="", closed_at=None))
         if found.quarantined:
@@ -130,7 +130,7 @@ def open_again(site: Site, text: str) -> bool:
     return True
 
 
-def _answers(site: Site, found: Standing) -> None:
+def _answers(site: Site, found: Condition) -> None:
     """Error `quarantined` while a card that had a fault does not answer NVML."""
     readings = site.probe.readings()
     reading = readings.of(found.uuid)
@@ -139,7 +139,7 @@ def _answers(site: Site, found: Standing) -> None:
         raise _not_proven(found, why=[why], fix="reset the card or reboot the host, then repeat")
 
 
-def _prove(site: Site, found: Standing) -> None:
+def _prove(site: Site, found: Condition) -> None:
     attached = [one for one in holdings(found.snapshot.seen) if one.uuid == found.uuid]
     if attached:
         raise _not_proven(
@@ -156,7 +156,7 @@ def _prove(site: Site, found: Standing) -> None:
         raise _not_proven(found, why=[verdict.why], fix=f"{stop}, then repeat")
 
 
-def _clear(tx: Tx, there: Standing) -> None:
+def _clear(tx: Tx, there: Condition) -> None:
     """The quarantine ends, and with it the assignment that was kept for it."""
     for row in there.quarantined:
         fresh = tx.records.slot(row.slot) or row
@@ -170,11 +170,11 @@ def _stuck(rows: Iterable[Assignment]) -> list[Assignment]:
     return [row for row in rows if row.state is AssignmentState.QUARANTINED]
 
 
-def _not_proven(found: Standing, *, why: list[str], fix: str) -> LxgpuError:
+def _not_proven(found: Condition, *, why: list[str], fix: str) -> LxgpuError:
     return LxgpuError("quarantined", f"{found.uuid} is not proven free and stays in quarantine", why=why, fix=fix)
 
 
-def _card(there: Standing) -> Card:
+def _card(there: Condition) -> Card:
     """The card's row, with where it sits now."""
     gpu, known = there.gpu, there.card
     if known is not None:

@@ -8,7 +8,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Policy
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.policyplan import Effect, at_odds, effects_of, owners_of
-from lxgpu.services import observe, standing
+from lxgpu.services import observe, waitline
 from lxgpu.services.site import Site
 from lxgpu.services.tick import look
 
@@ -34,5 +34,5 @@ def _snapshot(site: Site) -> Snapshot:
         if error.code not in _AWAY:
             raise
         site.say(f"{error.brief}; what is told is by what the inventory knows")
-        return standing.remembered(records, site.policy(), host=site.host, now=site.clock.now())
+        return waitline.remembered(records, site.policy(), host=site.host, now=site.clock.now())
     return look(site, seen, records)

@@ -13,8 +13,8 @@ from lxgpu.services.report import instance_views
 from lxgpu.services.reservationviews import Ledger, reservation_views
 from lxgpu.services.sampling import judge_all
 from lxgpu.services.site import Site
-from lxgpu.services.standing import counts_since, standings
 from lxgpu.services.statusfile import DaemonView, Published
+from lxgpu.services.waitline import counts_since, explained_line
 
 _EVENTS = 1000
 """So far back it is looked for whom a reservation displaced."""
@@ -64,5 +64,5 @@ def _ledger(site: Site, records: Records) -> Ledger:
         records=records,
         rows=records.reservations,
         events=tuple(site.inventory.events(limit=_EVENTS)),
-        standing=standings(records, site.policy(), host=site.host, now=now, past=past),
+        line=explained_line(records, site.policy(), host=site.host, now=now, past=past),
     )

@@ -16,7 +16,7 @@ from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.services.explain import ReasonView, Show, about_instance, fact
-from lxgpu.services.reservationviews import Standing, bound, claims_of
+from lxgpu.services.reservationviews import InLine, bound, claims_of
 from lxgpu.services.traces import claim_of, in_words, numbers_of, reservation_of, slots_of, taking_of
 from lxgpu.services.views import InstanceView
 
@@ -44,7 +44,7 @@ def about_container(
     found = about_instance(records, row, view, events, show=show, now=now)
     yielding = about_yielding(records, row.name, events, known=known, show=show)
     own = [
-        about_reservation(records, one, events, stand=Standing(), show=show)[0]
+        about_reservation(records, one, events, place=InLine(), show=show)[0]
         for one in records.reservations
         if one.instance == row.name and one.kind is not Kind.RETURN
     ]
@@ -102,7 +102,7 @@ def about_reservation(
     row: Reservation,
     events: Sequence[Event],
     *,
-    stand: Standing,
+    place: InLine,
     obstacles: Iterable[tuple[str, str]] = (),
     show: Show,
 ) -> tuple[ReasonView, ...]:
@@ -112,13 +112,13 @@ def about_reservation(
         records: the inventory.
         row: the reservation, open or closed.
         events: the history of its container, newest first.
-        stand: its place in the line.
+        place: its place in the line.
         obstacles: what keeps it waiting and what would have to change, as codes and sentences.
         show: writes an instant.
     """
     mine = [event for event in events if reservation_of(event) == row.id]
     made = _last(mine, *_MADE.get(row.state, ()))
-    found = [fact(row.id, row.state.value, _state_text(records, row, stand, show), made)]
+    found = [fact(row.id, row.state.value, _state_text(records, row, place, show), made)]
     if made is None:
         found = [ReasonView(row.id, row.state.value, found[0].text, at=row.closed_at or row.created_at)]
     if row.cause and row.pending:
@@ -141,16 +141,16 @@ _MADE = {
 }
 
 
-def _state_text(records: Records, row: Reservation, stand: Standing, show: Show) -> str:
+def _state_text(records: Records, row: Reservation, place: InLine, show: Show) -> str:
     cards = f"{row.gpus} GPU{'s' * (row.gpus != 1)}" + (f" of {row.pool}" if row.pool else "")
     span = f" from {show(row.start)} until {show(row.until)}" if row.start and row.until else ""
     there = [one for one in bound(records, row) if one.live]
     match row.state:
         case ReservationState.WAITING:
-            place = f"number {stand.position} in the line" if stand.position else "it waits"
-            likely = f", likely from {show(stand.estimate)} (an estimate, no promise)" if stand.estimate else ""
+            where = f"number {place.position} in the line" if place.position else "it waits"
+            likely = f", likely from {show(place.estimate)} (an estimate, no promise)" if place.estimate else ""
             what = "owed back" if row.kind is Kind.RETURN else f"for {short_duration(row.duration_s)}"
-            return f"{cards} for {row.instance}, {what}: {place}{likely}{_dies(row, show)}"
+            return f"{cards} for {row.instance}, {what}: {where}{likely}{_dies(row, show)}"
         case ReservationState.SCHEDULED:
             return f"{cards} are booked for {row.instance}{span}; which ones is settled shortly before"
         case ReservationState.PREPARING:

@@ -53,7 +53,7 @@ class ReservationView:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class InLine:
     """Where a waiting reservation stands: `position` in the line, when it may begin, and what it waits for."""
 
     position: int | None = None
@@ -68,7 +68,7 @@ class Ledger:
     records: Records
     rows: tuple[Reservation, ...]
     events: tuple[Event, ...] = ()
-    standing: Mapping[str, Standing] = field(default_factory=dict)
+    line: Mapping[str, InLine] = field(default_factory=dict)
 
 
 _ORDER = (
@@ -136,7 +136,7 @@ def _counts(row: Assignment) -> bool:
 
 
 def _view(index: _Index, row: Reservation) -> ReservationView:
-    stand = index.ledger.standing.get(row.id, Standing())
+    place = index.ledger.line.get(row.id, InLine())
     return ReservationView(
         id=row.id,
         instance=row.instance,
@@ -151,8 +151,8 @@ def _view(index: _Index, row: Reservation) -> ReservationView:
         slots=tuple(sorted(str(one.slot) for one in index.bound.get(row.id, ()))),
         displaced=_displaced(index, row),
         note=row.note or None,
-        position=stand.position,
-        estimate=stand.estimate,
+        position=place.position,
+        estimate=place.estimate,
     )
 
 

@@ -32,7 +32,7 @@ from lxgpu.services.cards import card_views, past_views
 from lxgpu.services.listing import instance_items
 from lxgpu.services.overview import pool_view, status_view
 from lxgpu.services.report import instance_views
-from lxgpu.services.reservationviews import Ledger, Standing, reservation_views
+from lxgpu.services.reservationviews import InLine, Ledger, reservation_views
 
 TIMES = (
     *("since", "until", "lease_until", "created_at", "expires", "sampled_at", "at", "next_at", "start", "end"),
@@ -166,7 +166,7 @@ def test_reservations(capsys):
     )
     held = assignment("a1", "GPU-1", instance="bob", reservation="r1")
     records = Records(1, None, assignments=(held,), reservations=rows[:3])
-    found = Ledger(records, rows, (displaced(),), {"q1": Standing(1, at(300), "2 GPUs are held")})
+    found = Ledger(records, rows, (displaced(),), {"q1": InLine(1, at(300), "2 GPUs are held")})
     document = written(capsys, "reservations", reservation_views(found))
     check(document, "reservations", number=4)
     first, *_ = document["items"]

@@ -13,15 +13,15 @@ from lxgpu.cli.render import Output, Screen
 from lxgpu.cli.times import Times
 from lxgpu.model.reservation import ReservationState
 from lxgpu.model.snapshot import Records
-from lxgpu.services.reservationviews import Ledger, Standing, reservation_views, waiting_views
+from lxgpu.services.reservationviews import InLine, Ledger, reservation_views, waiting_views
 
 TIMES = Times(now=at(0), zone=UTC)
-STAND = {"q1": Standing(2, at(300), "none free")}
+LINE = {"q1": InLine(2, at(300), "none free")}
 
 
-def views(*rows, standing=STAND):
+def views(*rows, line=LINE):
     """As they are shown."""
-    return reservation_views(Ledger(Records(1, None, reservations=rows), rows, (), standing))
+    return reservation_views(Ledger(Records(1, None, reservations=rows), rows, (), line))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_without_a_daemon_it_is_said_that_nothing_moves():
 def test_the_list_and_the_line_for_people(capsys):
     """Short models, local times, claims by their own name, and what each waits for."""
     rows = (booking(note="paper"), request())
-    found = Ledger(Records(1, None, reservations=rows), rows, (), STAND)
+    found = Ledger(Records(1, None, reservations=rows), rows, (), LINE)
     every = reservation_views(found)
     assert headline(every) == "1 booked, 1 waiting"
     Output(Screen()).items("reservations", every, columns(every, TIMES, form="table"))
@@ -88,7 +88,7 @@ def test_the_list_and_the_line_for_people(capsys):
     assert shown[1].split() == ["r1", "bob", "booking", "2", "A100", "scheduled", "09:00", "13:00", "-", "-", "paper"]
     assert shown[2].split() == ["q1", "carol", "request", "1", "any", "waiting", "-", "-", "2", "13:00", "-"]
     line = waiting_views(found)
-    Output(Screen()).items("reservations", line, queue_columns(line, STAND, TIMES, form="table"))
+    Output(Screen()).items("reservations", line, queue_columns(line, LINE, TIMES, form="table"))
     assert capsys.readouterr().out.splitlines()[1].endswith("any    13:00   none free")
 
 

@@ -19,7 +19,7 @@ from lxgpu.model.snapshot import Records
 from lxgpu.services import looking
 from lxgpu.services.lending import attach
 from lxgpu.services.reasons import about_promise, about_reservation, about_yielding
-from lxgpu.services.reservationviews import Standing
+from lxgpu.services.reservationviews import InLine
 from lxgpu.services.reserve import reserve
 from lxgpu.services.tick import tick
 
@@ -102,7 +102,7 @@ def test_after_the_story_the_reservation_tells_who_gave_way(story):
     """Its own state first, then whose cards they were, and that they are owed."""
     site, row = story
     events = looking.events_about_reservation(lambda: site.inventory, row.id, most=100)
-    state, gave = about_reservation(site.inventory.read(), row, events, stand=Standing(), show=clock)
+    state, gave = about_reservation(site.inventory.read(), row, events, place=InLine(), show=clock)
     assert state.text == f"bob has 2 of 2 GPUs from {clock(row.start)} until {clock(row.until)}"
     assert gave.text.startswith("alice gave GPU-")
     assert gave.text.endswith("; they have a claim to it")
@@ -151,7 +151,7 @@ def test_a_waiting_one_tells_its_place_and_what_would_have_to_change():
         records(row),
         row,
         [],
-        stand=Standing(2, at(300)),
+        place=InLine(2, at(300)),
         obstacles=[("no_capacity", "0 of 2 are free"), ("later", "alice's can be had from 10:00 on")],
         show=clock,
     )
@@ -176,7 +176,7 @@ def test_one_that_is_over_tells_how_it_ended(state, outcome, end):
     """And nothing of what it would have needed."""
     row = booking(state=state, outcome=outcome, closed_at=at(99))
     event = Event(at(99), "carol (sudo)", state.value, "bob", "booking", {"reservation": "r1"})
-    (told,) = about_reservation(records(), row, [event], stand=Standing(), obstacles=[("a", "b")], show=clock)
+    (told,) = about_reservation(records(), row, [event], place=InLine(), obstacles=[("a", "b")], show=clock)
     assert end in told.text
     assert (told.at, told.actor) == (at(99), "carol (sudo)")
 
@@ -191,7 +191,7 @@ def test_each_promised_card_says_where_it_is():
         assignment("a3", "GPU-3", state=AssignmentState.RELEASING, outcome="idle"),
     ]
     row = booking(gpus=3, state=ReservationState.PREPARING)
-    found = about_reservation(records(row, assignments=rows), row, [], stand=Standing(), show=clock)
+    found = about_reservation(records(row, assignments=rows), row, [], place=InLine(), show=clock)
     assert [reason.text for reason in found] == [
         "3 GPUs of NVIDIA A100 for bob from 09:00 until 13:00: 0 of 3 are there",
         "GPU-1 is free and promised to it",

@@ -12,19 +12,19 @@ from lxgpu.model.reservation import ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.services.reservationviews import (
     DisplacedView,
+    InLine,
     Ledger,
-    Standing,
     reservation_views,
     short_ids,
     waiting_views,
 )
 
 
-def ledger(*rows, assignments=(), events=(), standing=None):
+def ledger(*rows, assignments=(), events=(), line=None):
     """All that is needed to show some reservations."""
     living = tuple(row for row in rows if row.open)
     records = Records(version=1, identity=None, assignments=tuple(assignments), reservations=living)
-    return Ledger(records, rows, tuple(events), standing or {})
+    return Ledger(records, rows, tuple(events), line or {})
 
 
 def test_the_running_come_first_then_the_next_then_those_who_wait():
@@ -38,7 +38,7 @@ def test_the_running_come_first_then_the_next_then_those_who_wait():
         booking("later", start=at(90)),
         booking("soon", start=at(80)),
         booking("now", state=ReservationState.ACTIVE),
-        standing={"first": Standing(1, at(300)), "second": Standing(2)},
+        line={"first": InLine(1, at(300)), "second": InLine(2)},
     )
     views = reservation_views(found)
     assert [view.id for view in views] == ["now", "soon", "later", "first", "second", "new", "old"]

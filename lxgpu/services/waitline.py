@@ -19,7 +19,7 @@ from lxgpu.policy.backfill import estimates
 from lxgpu.policy.fairness import looks_back_s
 from lxgpu.policy.queue import in_order
 from lxgpu.policy.waiting import why_waiting
-from lxgpu.services.reservationviews import Standing
+from lxgpu.services.reservationviews import InLine
 
 EXPLAINED = 20
 """For so many from the head of the line it is worked out what they wait for."""
@@ -30,10 +30,10 @@ def counts_since(policy: Policy | None, now: datetime) -> datetime:
     return now - timedelta(seconds=looks_back_s(policy or Policy()))
 
 
-def standings(
+def explained_line(
     records: Records, policy: Policy | None, *, host: str, now: datetime, past: tuple[Assignment, ...] = ()
-) -> Mapping[str, Standing]:
-    """The standing of every reservation that waits, by id; nothing is known without a policy.
+) -> Mapping[str, InLine]:
+    """The place in the line of every reservation that waits, by id; nothing is known without a policy.
 
     `past` are assignments closed of late, newest first: who used much stands further back.
     """
@@ -43,20 +43,20 @@ def standings(
     snapshot = remembered(records, policy, host=host, now=now, past=past)
     order = in_order(snapshot, waiting)
     whys = {row.id: why_waiting(snapshot, row, order)[0].text for row in order[:EXPLAINED]}
-    return {key: replace(found, why=whys.get(key, "")) for key, found in _places(snapshot, order).items()}
+    return {key: replace(found, why=whys.get(key, "")) for key, found in _line(snapshot, order).items()}
 
 
-def places(
+def line(
     records: Records, policy: Policy, *, host: str, now: datetime, past: tuple[Assignment, ...] = ()
-) -> Mapping[str, Standing]:
+) -> Mapping[str, InLine]:
     """The same without what they wait for, which is a question for each of them."""
     waiting = [row for row in records.reservations if row.state is ReservationState.WAITING]
     snapshot = remembered(records, policy, host=host, now=now, past=past)
-    return _places(snapshot, in_order(snapshot, waiting))
+    return _line(snapshot, in_order(snapshot, waiting))
 
 
-def _places(snapshot: Snapshot, order: Sequence[Reservation]) -> Mapping[str, Standing]:
-    return {key: Standing(position, estimate) for key, (position, estimate) in estimates(snapshot, order).items()}
+def _line(snapshot: Snapshot, order: Sequence[Reservation]) -> Mapping[str, InLine]:
+    return {key: InLine(position, estimate) for key, (position, estimate) in estimates(snapshot, order).items()}
 
 
 def remembered(
