@@ -16,6 +16,10 @@ EVERY_S = 6.0
 """So many changes go through at once, then one in so many seconds: each is written into the history for ever."""
 WAITING = 4
 """So many changes of a container wait for their turn, fewer than it has connections: who only looks still gets in."""
+RESTS = 3
+REST_S = 0.5
+"""After an answer a container rests for so many times as long as that took, and so long at most: its questions take a
+quarter of one processor, however many it has."""
 
 
 class Turns:
@@ -34,11 +38,19 @@ class Turns:
         self._credit_s = every_s * at_once
         self._spent_until = 0.0
         self._waiting = 0
+        self._rests_until = 0.0
 
     async def read(self, ask: Callable[[], T]) -> T:
         """Answer a question."""
+        loop = asyncio.get_running_loop()
         async with self._one:
-            return await _in_thread(ask)
+            await asyncio.sleep(max(0.0, self._rests_until - loop.time()))
+            begun = loop.time()
+            try:
+                return await _in_thread(ask)
+            finally:
+                ended = loop.time()
+                self._rests_until = ended + min(RESTS * (ended - begun), REST_S)
 
     async def change(self, do: Callable[[], T]) -> T:
         """Make a change, when it is this container's turn.

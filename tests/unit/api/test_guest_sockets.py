@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from itertools import pairwise
 
 import pytest
 from fakes.site import make_site, newcomer
@@ -20,6 +21,7 @@ from lxgpu.api.app import guest_app
 from lxgpu.api.gate import BODY_BYTES
 from lxgpu.api.serving import CONNECTIONS, GuestSockets
 from lxgpu.api.turns import AT_ONCE, WAITING
+from lxgpu.services.guestviews import GuestReasons
 
 
 def inside(folder):
@@ -282,6 +284,27 @@ def test_beyond_a_few_waiting_changes_the_next_is_refused(guests):
         assert (status, told["error"]["code"], told["error"]["fix"]) == (429, "too_often", "try again in a minute")
         assert state(guests, "alice") == 200
         assert [one.result()[0] for one in waiting] == [0] * WAITING, "their connections end before their turn comes"
+
+
+def test_who_asks_without_end_takes_a_quarter_of_a_processor(guests, monkeypatch):
+    """Dear questions in a row: between two there is a rest, and others have none of it."""
+    took_s, spans = 0.05, []
+
+    def dear(_name):
+        begun = time.monotonic()
+        time.sleep(took_s)
+        spans.append((begun, time.monotonic()))
+        return GuestReasons((), ())
+
+    monkeypatch.setattr(guests.uses, "why", dear)
+    with ThreadPoolExecutor(4) as pool:
+        for one in [pool.submit(ask, guests.path("alice"), "GET", "/v1/why") for _ in range(6)]:
+            assert one.result()[0] == 200
+        begun = time.monotonic()
+        assert state(guests, "bob") == 200
+        assert time.monotonic() - begun < 0.5
+    rests = [later[0] - sooner[1] for sooner, later in pairwise(spans)]
+    assert min(rests) >= 2 * took_s
 
 
 def test_who_does_not_read_the_answer_holds_nothing(guests):
