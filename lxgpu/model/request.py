@@ -80,6 +80,7 @@ class Need:
 
     `gpus` are those still missing; `pool` is a model's exact name or a pattern. They are wanted from `at` on, until
     `until` (None: an open lease). `reservation` is whose need it is; its own planned slots count as free for it.
+    `adopted` cards are there already, as a lease, and are to be booked with those that are missing.
     """
 
     instance: str
@@ -89,6 +90,7 @@ class Need:
     at: datetime
     until: datetime | None = None
     pool: str = "*"
+    adopted: int = 0
     kind: Kind = Kind.REQUEST
     reservation: str = ""
     prefers: tuple[Slot, ...] = ()

@@ -16,7 +16,7 @@ from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.plan import Reason
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.lookup import by_card, promised_by_pool
-from lxgpu.policy.placement import fits, unlendable
+from lxgpu.policy.placement import matching, unlendable
 from lxgpu.policy.tables import once
 
 
@@ -153,7 +153,7 @@ def pools(snapshot: Snapshot, pattern: str) -> tuple[str, ...]:
         line = Skyline(there[pool], promises(snapshot, snapshot.seen.host, pool))
         return (-line.free(snapshot.now, None), -free[pool], pool)
 
-    return tuple(sorted({gpu.model for gpu in snapshot.seen.gpus if fits(gpu.model, pattern)}, key=rank))
+    return tuple(sorted(matching((gpu.model for gpu in snapshot.seen.gpus), pattern), key=rank))
 
 
 def larger(booked: Sequence[Span], held: Sequence[Span]) -> list[Span]:

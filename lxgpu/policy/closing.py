@@ -88,10 +88,8 @@ def _claim(desk: Desk, row: Reservation) -> None:
 
 def _awaited(desk: Desk, row: Reservation) -> None:
     """What has been got until then goes on as a lease; what is free and on its way is waited for."""
-    if row.start is None:
-        return
-    limit = _waited_from(desk, row.start) + timedelta(seconds=desk.given.policy.rules.bookings.give_up_after_s)
-    if limit > desk.now:
+    limit = last_start(desk, row)
+    if limit is None or limit > desk.now:
         desk.look_again(limit)
         return
     promises = desk.planned(row.id)
@@ -107,6 +105,13 @@ def _waited_from(desk: Desk, start: datetime) -> datetime:
     """From when on it counts how long a start was waited for: anew when the clock was set since."""
     moved = desk.given.clock_set
     return max(start, moved.at) if moved else start
+
+
+def last_start(desk: Desk, row: Reservation) -> datetime | None:
+    """When a start that could not be kept is given up; from then on nobody is warned for it."""
+    if row.start is None:
+        return None
+    return _waited_from(desk, row.start) + timedelta(seconds=desk.given.policy.rules.bookings.give_up_after_s)
 
 
 def busy(desk: Desk, instance: str) -> bool:

@@ -9,8 +9,9 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation
 from lxgpu.model.snapshot import Observation
+from lxgpu.policy.calendar import capacity
 from lxgpu.policy.desk import Desk
-from lxgpu.policy.placement import fits
+from lxgpu.policy.placement import matching
 from lxgpu.policy.preemption import lead_s
 from lxgpu.policy.supply import longest_lead_s, soonest
 
@@ -26,6 +27,7 @@ def need_of(desk: Desk, row: Reservation) -> Need:
         instance=row.instance,
         owner=row.owner,
         gpus=row.gpus - len(have) - len(desk.planned(row.id)) - len(mine),
+        adopted=len(mine),
         class_name=row.class_name,
         at=at,
         until=_until(desk, row, at),
@@ -42,16 +44,20 @@ def adoptable(desk: Desk, row: Reservation) -> list[Assignment]:
     if row.kind is Kind.RETURN:
         return []
     mine = [
-        item
-        for item in desk.held_by(row.instance)
-        if item.state is AssignmentState.ACTIVE
-        and not _booked(desk, item)
-        and (model := model_of(desk.given.seen, item))
-        and fits(model, row.pool or row.model)
+        item for item in desk.held_by(row.instance) if item.state is AssignmentState.ACTIVE and not _booked(desk, item)
     ]
     mine.sort(key=lambda item: (item.since or item.created_at, item.slot))
-    have = len(desk.live(row.id)) + len(desk.planned(row.id))
-    return mine[: max(0, row.gpus - have)]
+    lacking = max(0, row.gpus - len(desk.live(row.id)) - len(desk.planned(row.id)))
+    return _of_one_model(desk, row, mine)[:lacking] if mine and lacking else []
+
+
+def _of_one_model(desk: Desk, row: Reservation, mine: list[Assignment]) -> list[Assignment]:
+    """Those of the model that a reservation counts on; while it is open, of the one of which most are there already."""
+    seen = desk.given.seen
+    meant = matching((gpu.model for gpu in seen.gpus), row.pool or row.model)
+    by_model = {model: [item for item in mine if model_of(seen, item) == model] for model in sorted(meant)}
+    enough = [found for model, found in by_model.items() if row.pool or capacity(desk.snapshot, model) >= row.gpus]
+    return max(enough, key=len, default=[])
 
 
 def model_of(seen: Observation, row: Assignment) -> str:

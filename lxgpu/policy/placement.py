@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from lxgpu.model.gpu import Gpu, Slot
@@ -85,7 +85,8 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
     blocked = obstacles(snapshot.records, snapshot.seen)
     if request.uuids:
         return _exactly(snapshot, request, blocked)
-    fitting = [gpu for gpu in snapshot.seen.gpus if fits(gpu.model, request.model)]
+    meant = matching((gpu.model for gpu in snapshot.seen.gpus), request.model)
+    fitting = [gpu for gpu in snapshot.seen.gpus if gpu.model in meant]
     if snapshot.seen.gpus and not fitting:
         models = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus}))
         return (Reason("no_such_model", f"no card's model matches {request.model!r}; there are {models}"),)
@@ -113,6 +114,15 @@ def fits(model: str, pattern: str) -> bool:
     """Whether a model's name matches; a pattern without a star may stand anywhere in it ("3090")."""
     wanted = pattern.lower()
     return fnmatchcase(model.lower(), wanted if "*" in wanted else f"*{wanted}*")
+
+
+def matching(models: Iterable[str], pattern: str) -> frozenset[str]:
+    """Which of the models a pattern means: the one of exactly that name, else all that it fits.
+
+    "NVIDIA RTX 3090" is no "NVIDIA RTX 3090 Ti" where there are both.
+    """
+    there = frozenset(models)
+    return frozenset({pattern}) if pattern in there else frozenset(model for model in there if fits(model, pattern))
 
 
 def nearest(snapshot: Snapshot, free: list[Gpu], count: int) -> list[Gpu]:

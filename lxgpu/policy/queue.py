@@ -19,7 +19,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.fairness import decayed_use
 from lxgpu.policy.lookup import by_instance, names_of, owners_by_instance, promised_to, reservations_by_id
-from lxgpu.policy.placement import fits
+from lxgpu.policy.placement import matching
 
 Lacking = Callable[[Reservation], int]
 """How many cards a reservation still lacks."""
@@ -54,7 +54,8 @@ def lacking(snapshot: Snapshot) -> Lacking:
             return row.gpus
         held = (one for one in had[row.instance] if one.state is AssignmentState.ACTIVE and one.slot.gpu in models)
         unbooked = (models[one.slot.gpu] for one in held if one.reservation not in known)
-        return max(0, row.gpus - sum(fits(model, row.pool or row.model) for model in unbooked))
+        meant = matching(models.values(), row.pool or row.model)
+        return max(0, row.gpus - sum(model in meant for model in unbooked))
 
     return lacks
 

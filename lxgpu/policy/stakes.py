@@ -15,7 +15,7 @@ from lxgpu.model.usage import NOT_JUDGED, Use
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.joined import joined
 from lxgpu.policy.lookup import by_card, by_instance, closed_cards, reservations_by_id, stuck_cards
-from lxgpu.policy.placement import fits
+from lxgpu.policy.placement import matching
 
 NO_SHOW = "no_show"
 """By this rule a card is warned that goes back by itself: to take it by another would make a claim of what is over."""
@@ -112,7 +112,8 @@ def _wanted(snapshot: Snapshot, need: Need) -> frozenset[str]:
     records, readings = snapshot.records, snapshot.seen.readings
     out = closed_cards(records.cards).keys() | stuck_cards(records.slots).keys()
     good = {gpu.uuid for gpu in snapshot.seen.gpus} if readings is None else set(_read(snapshot, readings))
-    return frozenset(gpu.uuid for gpu in snapshot.seen.gpus if fits(gpu.model, need.pool) and gpu.uuid in good - out)
+    meant = matching((gpu.model for gpu in snapshot.seen.gpus), need.pool)
+    return frozenset(gpu.uuid for gpu in snapshot.seen.gpus if gpu.model in meant and gpu.uuid in good - out)
 
 
 def _read(snapshot: Snapshot, readings: Readings) -> Iterator[str]:

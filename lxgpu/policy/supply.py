@@ -60,10 +60,9 @@ def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
 def _from_pool(snapshot: Snapshot, need: Need, blocked: frozenset[str]) -> Supply | Reason:
     pool = need.pool
     free = [gpu for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid not in blocked]
-    room = _room(snapshot, need, pool)
-    if room is not None and room < need.gpus:
-        text = f"{need.gpus} GPUs of {pool} asked for, {max(room, 0)} are not booked by others for that time"
-        return Reason("booked", text)
+    booked = no_room(snapshot, need, at=snapshot.now if len(free) >= need.gpus else need.at)
+    if booked is not None:
+        return booked
     if len(free) >= need.gpus:
         return Supply(pool, free=tuple(Slot(gpu.uuid) for gpu in _best(snapshot, need, free)))
     mine = units(snapshot, need)
@@ -73,6 +72,10 @@ def _from_pool(snapshot: Snapshot, need: Need, blocked: frozenset[str]) -> Suppl
         can = sum(len(unit.slots) for unit in mine)
         text = f"{need.gpus} GPUs of {pool} asked for, {len(free)} are free, {can} could be taken in time"
         return Reason("no_capacity", text)
+    begins = max((unit.ready if unit.rule == "expired" else unit.due) for unit in chosen)
+    booked = no_room(snapshot, need, at=begins)
+    if booked is not None:
+        return booked
     taken = sorted(slot for unit in chosen for slot in unit.slots)[:missing]
     return Supply(
         pool,
@@ -82,17 +85,23 @@ def _from_pool(snapshot: Snapshot, need: Need, blocked: frozenset[str]) -> Suppl
     )
 
 
-def _room(snapshot: Snapshot, need: Need, pool: str) -> int | None:
-    """How many cards of a model no booking but its own counts on all the while; None: no room needs to be asked for."""
-    if need.until is None:
-        return None
-    if need.kind is Kind.BOOKING:
-        return None  # it was admitted when it was written down
+def no_room(snapshot: Snapshot, need: Need, *, at: datetime) -> Reason | None:
+    """That others have booked too many cards of the need's model for its time from `at` on; None: they have not.
+
+    What is there already counts as well: it is to be booked with the rest.
+    """
+    if need.until is None or need.kind is Kind.BOOKING:
+        return None  # a booking was admitted when it was written down
     but = {need.reservation}
     if need.no_warning:  # an admin's word reaches into what runs, not into what is booked ahead
         but |= {row.id for row in snapshot.records.reservations if row.state is ReservationState.ACTIVE}
-    spans = promises(snapshot, snapshot.seen.host, pool, but=frozenset(but))
-    return Skyline(capacity(snapshot, pool), spans).free(need.at, need.until)
+    spans = promises(snapshot, snapshot.seen.host, need.pool, but=frozenset(but))
+    room = Skyline(capacity(snapshot, need.pool), spans).free(at, need.until)
+    whole = max(need.gpus, 0) + need.adopted
+    if room >= whole:
+        return None
+    text = f"{whole} GPUs of {need.pool} asked for, {max(room, 0)} are not booked by others for that time"
+    return Reason("booked", text)
 
 
 def _best(snapshot: Snapshot, need: Need, free: list[Gpu]) -> Iterable[Gpu]:

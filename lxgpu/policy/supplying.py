@@ -19,12 +19,13 @@ from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.backfill import backfill
 from lxgpu.policy.calendar import out_of_service
+from lxgpu.policy.closing import last_start
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.pending import ahead_s, need_of
-from lxgpu.policy.placement import fits
+from lxgpu.policy.placement import matching
 from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.queue import in_order
-from lxgpu.policy.supply import Supply, supply
+from lxgpu.policy.supply import Supply, longest_lead_s, no_room, supply
 from lxgpu.policy.trimming import Grants
 from lxgpu.policy.victims import Unit
 
@@ -38,7 +39,8 @@ def meet(desk: Desk, *, free_only: bool = False) -> None:
     for position, row in enumerate(waiting):
         need = need_of(desk, row)
         if need.gpus <= 0:
-            _prepare(desk, row, row.pool or need.pool)
+            if no_room(desk.snapshot, need, at=desk.now) is None:
+                _prepare(desk, row, row.pool or need.pool)
             continue
         shape = _shape(desk, row, need)
         queued = row.kind is Kind.REQUEST and not row.no_warning
@@ -47,13 +49,19 @@ def meet(desk: Desk, *, free_only: bool = False) -> None:
         if not grants.allow(row, need):
             continue
         found = supply(desk.snapshot, need)
-        if isinstance(found, Supply) and not (free_only and found.units):
+        if isinstance(found, Supply) and not (found.units and (free_only or _too_late(desk, row))):
             _promise_all(desk, row, found)
             grants.forget(row.owner)
             continue
         failed.add(shape)
         if queued and passing is None:
             passing = _passing(desk, waiting[position:], grants)
+
+
+def _too_late(desk: Desk, row: Reservation) -> bool:
+    """Whether a booking's start is given up now, unless what is free is enough."""
+    limit = last_start(desk, row) if row.kind is Kind.BOOKING else None
+    return limit is not None and limit <= desk.now
 
 
 def _waiting(desk: Desk) -> list[Reservation]:
@@ -79,7 +87,9 @@ def _most(desk: Desk) -> Callable[[str], int]:
     """How many cards of one model that fits a pattern are in service: who asks for more stands in nobody's way here."""
     unfit = out_of_service(desk.snapshot)
     there = Counter(gpu.model for gpu in desk.given.seen.gpus if gpu.uuid not in unfit)
-    return cache(lambda pattern: max((count for model, count in there.items() if fits(model, pattern)), default=0))
+    return cache(
+        lambda pattern: max((count for model, count in there.items() if model in matching(there, pattern)), default=0)
+    )
 
 
 def _shape(desk: Desk, row: Reservation, need: Need) -> Hashable:
@@ -111,7 +121,8 @@ def _passing(desk: Desk, line: Sequence[Reservation], grants: Grants) -> frozens
 def _promise_all(desk: Desk, row: Reservation, found: Supply) -> None:
     """Promise the free slots, and warn those who are to yield as soon as it is time to."""
     at_once = [unit for unit in found.units if _warning_at(desk, row, unit) <= desk.now]
-    row = _prepare(desk, row, found.pool, lead_s=max((unit.lead_s for unit in found.units), default=0))
+    # The room that was asked about ends so late at most; a lease that ends meanwhile may make it later than one lead.
+    row = _prepare(desk, row, found.pool, lead_s=longest_lead_s(desk.given.policy) if found.units else 0)
     for slot in found.free:
         promise(desk, row, slot)
     for unit in found.units:
@@ -178,9 +189,12 @@ def warn(desk: Desk, row: Reservation, slots: Sequence[Slot], unit: Unit) -> Non
 
 
 def _due(desk: Desk, row: Reservation, held: Assignment, unit: Unit) -> datetime:
-    """When the grace is over; what is to expire keeps its time until then. An admin's word needs no grace."""
+    """When the grace is over; what is to expire keeps its time until then.
+
+    An admin's word needs no grace; the unit's own has none then, and the minimum runtime stands.
+    """
     if row.no_warning:
-        return desk.now
+        return max(desk.now, unit.due)
     due = max(unit.due, desk.now + timedelta(seconds=unit.grace_s))
     if row.start is not None and not row.told.get(ASAP):
         due = max(due, row.start - timedelta(seconds=unit.after_s))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
@@ -13,13 +13,17 @@ from lxgpu.policy import noshow, words
 from lxgpu.policy.closing import busy
 from lxgpu.policy.desk import Desk, Taking
 from lxgpu.policy.pending import model_of, need_of
+from lxgpu.policy.placement import nearest, obstacles
 from lxgpu.policy.preemption import units
+from lxgpu.policy.supplying import promise
+from lxgpu.policy.victims import Unit
 
 _WARNINGS = frozenset({"warned", "booking_missed"})
 
 
 def settle_warned(desk: Desk) -> None:
     """Every warned assignment: off, on, or now."""
+    _spare(desk)
     due: dict[tuple[str, str, str], list[Assignment]] = defaultdict(list)
     warned = [row for row in desk.here() if row.state is AssignmentState.WARNED]
     for row in sorted(warned, key=lambda item: (item.slot, item.id)):
@@ -30,13 +34,65 @@ def settle_warned(desk: Desk) -> None:
             call_off(desk, row, "nobody needs it any more")
         elif _stands(desk, row, claimant):
             desk.look_again(row.due_at)
-            if _over(desk, row):
+            if _over(desk, row) and not _lasts(desk, row, claimant):
                 due[row.instance, claimant.id, row.outcome].append(row)
         else:
             call_off(desk, row, "it is in use again" if row.outcome == "idle" else "the rule applies no more")
     for (instance, reservation, rule), rows in due.items():
-        if not busy(desk, instance):
-            _take(desk, rows, desk.reservations.get(reservation), rule)
+        claimant = desk.reservations.get(reservation)
+        if not busy(desk, instance) and (going := _go(desk, rows, claimant) if claimant else rows):
+            _take(desk, going, claimant, rule)
+
+
+def _spare(desk: Desk) -> None:
+    """Who was warned keeps their cards when others have come free meanwhile, which go to who waits instead."""
+    warned = [row for row in desk.here() if row.state is AssignmentState.WARNED]
+    claimants = {one.id: one for row in warned if (one := claimant_of(desk, row.slot))}
+    behind: set[str] = set()
+    for claimant in sorted(claimants.values(), key=lambda row: (row.start or row.created_at, row.created_at, row.id)):
+        if need_of(desk, claimant).gpus > 0:
+            behind.add(claimant.pool)
+        if claimant.pool in behind:
+            continue  # who is before lacks cards, and what is free is theirs
+        for rows in _warned_together(desk, claimant):
+            blocked, seen = obstacles(desk.snapshot.records, desk.given.seen), desk.given.seen
+            cards = [gpu for gpu in seen.gpus if gpu.model == claimant.pool and gpu.uuid not in blocked]
+            if len(cards) < len(rows):
+                continue
+            for row, gpu in zip(rows, nearest(desk.snapshot, cards, len(rows)), strict=True):
+                call_off(desk, row, "another card has come free")
+                promise(desk, claimant, Slot(gpu.uuid))
+
+
+def _warned_together(desk: Desk, claimant: Reservation) -> list[list[Assignment]]:
+    """Who was warned for a reservation, by what would end together; those with the best title first."""
+    together: dict[tuple[str, str, datetime | None], list[Assignment]] = defaultdict(list)
+    for promised in desk.planned(claimant.id):
+        row = desk.holder(promised.slot)
+        if row is not None and row.state is AssignmentState.WARNED:
+            together[row.instance, row.outcome, row.due_at].append(row)
+    return [rows for _, rows in sorted(together.items(), key=lambda item: (_title(item[0][1]), item[0][0]))]
+
+
+def _title(rule: str) -> int:
+    """How good the title is of who is warned by a rule, the best first."""
+    return 2 if rule in words.FINAL else 1 if rule == "idle" else 0
+
+
+def _go(desk: Desk, rows: list[Assignment], claimant: Reservation) -> list[Assignment]:
+    """Those whose grace is over and who may go together: each one counts for the next, so that guarantees hold."""
+    going: list[Assignment] = []
+    left = rows
+    while left:
+        unit = _unit(desk, left[0], claimant)
+        mine = [row for row in left if unit is not None and row.slot in unit.slots]
+        if not mine:
+            call_off(desk, left[0], "the rule applies no more")
+        for row in mine:
+            desk.put(replace(row, state=AssignmentState.RELEASING, due_at=None))
+        going += mine
+        left = [row for row in left[1:] if row not in mine]
+    return going
 
 
 def _absent(desk: Desk, row: Assignment, due: dict[tuple[str, str, str], list[Assignment]]) -> None:
@@ -70,8 +126,24 @@ def _stands(desk: Desk, row: Assignment, claimant: Reservation) -> bool:
 
     By another rule it is warned anew, with that one's grace and bounds: people are told what calls a warning off.
     """
-    found = (unit for unit in units(desk.snapshot, need_of(desk, claimant)) if row.slot in unit.slots)
-    return any(unit.rule == row.outcome or {unit.rule, row.outcome} <= words.FINAL for unit in found)
+    unit = _unit(desk, row, claimant)
+    return unit is not None and (unit.rule == row.outcome or {unit.rule, row.outcome} <= words.FINAL)
+
+
+def _unit(desk: Desk, row: Assignment, claimant: Reservation) -> Unit | None:
+    """The unit that may be taken for a reservation and that a slot is part of."""
+    return next((one for one in units(desk.snapshot, need_of(desk, claimant)) if row.slot in one.slots), None)
+
+
+def _lasts(desk: Desk, row: Assignment, claimant: Reservation) -> bool:
+    """Whether a lease that is to expire lasts on, though the grace is over.
+
+    A grace follows a clock that is set; the end of a lease is the wall's.
+    """
+    ahead = row.outcome == "expired" and row.until is not None and row.until > desk.now
+    if ahead:
+        desk.look_again(row.until)
+    return ahead and not claimant.no_warning
 
 
 def _over(desk: Desk, row: Assignment) -> bool:
