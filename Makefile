@@ -6,6 +6,8 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 READY := .venv/.ready
+# Twice: once for what it does, once for what it thinks of mirrors and of root; errors are shown all the same.
+PIP := --quiet --quiet --disable-pip-version-check
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .PHONY: help
@@ -59,8 +61,8 @@ venv: $(READY) ## the Python environment (.venv) with all that development needs
 $(READY): pyproject.toml | needs
 	@echo "making .venv (once) ..." >&2
 	@[[ -x $(BIN)/python ]] || python3 -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m pip install $(PIP) --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install $(PIP) --editable . --group dev
 	@touch $@
 
 .PHONY: clean

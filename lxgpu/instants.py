@@ -193,6 +193,10 @@ def show_instant(at: datetime, *, now: datetime, zone: tzinfo) -> str:
     return f"{local:%Y-%m-%d} {clock}"
 
 
+_NEAR = 0.75
+"""So alike must a name be to be offered in the place of another."""
+
+
 def load_zone(name: str) -> ZoneInfo:
     """Returns the time zone of that IANA name, such as `Asia/Shanghai`.
 
@@ -204,7 +208,10 @@ def load_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        near = get_close_matches(name, sorted(available_timezones()), n=2)
+        cities = {zone.rpartition("/")[2].lower(): zone for zone in sorted(available_timezones())}
+        # By the city alone: all zones of a continent begin alike, and the nearest of those need not be near.
+        asked = name.rpartition("/")[2].lower()
+        near = [cities[city] for city in get_close_matches(asked, cities, n=2, cutoff=_NEAR)]
         raise LxgpuError(
             "bad_time",
             f"there is no time zone {name!r}",

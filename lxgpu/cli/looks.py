@@ -16,7 +16,7 @@ from lxgpu.model.operation import Event
 from lxgpu.model.quota import Policy
 from lxgpu.model.snapshot import Records
 from lxgpu.policy.resolve import find_gpu
-from lxgpu.services import looking, overview, report
+from lxgpu.services import looking, overview, report, unknown
 from lxgpu.services.cards import Cards, card_views, past_views
 from lxgpu.services.cardviews import GpuView
 from lxgpu.services.idleviews import published_idle, published_verdicts
@@ -159,6 +159,11 @@ def _say(screen: Screen, look: Look) -> None:
         screen.warn(f"NVML does not answer, so what the cards do is not known: {look.readings.error}")
 
 
+def check_known(name: str, rows: Records) -> None:
+    """Error `not_found`, with what was probably meant, for a name that no container has or ever had."""
+    unknown.check_known(rows, name, past=lambda text: bool(events_of(text)))
+
+
 def history(subject: str | None, *, since: datetime | None, most: int) -> list[Event]:
     """The newest events, of everything or of one container or card (a card by whatever names it)."""
     store = lambda: wiring.inventory(read_only=True)  # noqa: E731 -- handed on twice
@@ -167,4 +172,7 @@ def history(subject: str | None, *, since: datetime | None, most: int) -> list[E
     rows = records()
     cards = {card.uuid: card.pci for card in rows.cards}
     uuid = None if rows.instance(subject) else find_gpu(subject, cards)
-    return looking.events_about(store, uuid or subject, most=most, since=since)
+    found = looking.events_about(store, uuid or subject, most=most, since=since)
+    if not found and uuid is None:
+        check_known(subject, rows)
+    return found

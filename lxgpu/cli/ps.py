@@ -48,6 +48,8 @@ def ps(out: Output, name: str | None) -> None:
     scene = looks.scene(out.screen)
     assert scene.look is not None  # noqa: S101 -- a scene of now has one
     rows = [row for row in process_rows(scene.look) if name in {None, row.instance}]
+    if name is not None and not rows:
+        looks.check_known(name, scene.records)
     for uuid in silent(scene.look):
         out.screen.warn(f"NVML does not list the processes of {uuid}")
     out.items("processes", rows, process_columns([view.uuid for view in scene.cards.views], form=out.form))

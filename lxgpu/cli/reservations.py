@@ -37,7 +37,7 @@ _COLUMNS = 100
 @params.output
 def reservations(out: Output, *, name: str | None, shape: str | None, everything: bool, ahead_s: int | None) -> None:
     """List bookings, requests that wait, and claims of the displaced; all of them, or those of NAME."""
-    from lxgpu.cli import bookings  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli import bookings, looks  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.news import say_pause  # noqa: PLC0415
     from lxgpu.cli.times import lab_times  # noqa: PLC0415
     from lxgpu.services.reservationviews import waiting_views  # noqa: PLC0415
@@ -50,11 +50,17 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
     except LxgpuError as error:
         if shape in {"ics", "calendar"} or everything:
             raise
-        views = bookings.views_for(instead_of(error, out.screen).reservations, name)
+        published = instead_of(error, out.screen)
+        views = bookings.views_for(published.reservations, name)
         views = [view for view in views if shape != "queue" or view.state == "waiting"]
+        if name is not None and not views and name not in {one.name for one in published.instances}:
+            fix = "lxgpu ls lists those there are"
+            raise LxgpuError("not_found", f"there is no container {name}", fix=fix) from error
         out.items("reservations", views, bookings.columns(views, times, form=out.form), empty=NOTHING)
         say_pause(out.screen, times)
         return
+    if name is not None and not any(row.instance == name for row in found.rows):
+        looks.check_known(name, found.records)
     if shape == "ics":
         _ics(out, found, times, name)
     elif shape == "calendar" and not out.structured:

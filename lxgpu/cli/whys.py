@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from lxgpu import wiring
@@ -35,38 +35,55 @@ def why(screen: Screen, subject: str) -> Told:
     """
     shown = looks.instance(screen, subject)
     if shown is not None:
-        return _of_instance(shown), shown.times
-    gone = explain.about_absent(subject, looks.events_of(subject))
-    if gone:
-        return gone, lab_times(screen)[0]
+        return _of_instance(screen, shown), shown.times
     times, policy = lab_times(screen)
+    gone = explain.about_absent(subject, looks.events_of(subject), show=times.show)
+    if gone:
+        return gone, times
     row = looking.reservation_named(_store, subject, since=times.now - _PAST)
     if row is not None:
         return _of_reservation(screen, row, times, policy), times
     return _of_card(screen, subject)
 
 
-def _of_instance(shown: looks.Shown) -> tuple[ReasonView, ...]:
+def _of_instance(screen: Screen, shown: looks.Shown) -> tuple[ReasonView, ...]:
     records, times = shown.records, shown.times
+    waits = [row for row in records.reservations if row.instance == shown.row.name and row.pending]
+    policy = lab_times(Screen(quiet=True))[1] if waits else None
     return reasons.about_container(
-        records, shown.row, shown.view, shown.events, known=_known(records), show=times.show, now=times.now
+        records,
+        shown.row,
+        shown.view,
+        shown.events,
+        known=_known(records),
+        show=times.show,
+        now=times.now,
+        line=bookings.ledger(policy, now=times.now).line if waits else {},
+        obstacles=_obstacles(screen, records, waits, policy, times),
     )
+
+
+def _obstacles(
+    screen: Screen, records: Records, rows: Iterable[Reservation], policy: Policy | None, times: Times
+) -> dict[str, list[tuple[str, str]]]:
+    """What keeps reservations waiting, and what would have to change, by their ids; codes and sentences."""
+    waits = [row for row in rows if row.pending]
+    if policy is None or not waits:
+        return {}
+    from lxgpu.policy.waiting import why_waiting  # noqa: PLC0415 -- for those that wait
+
+    snapshot = _snapshot(screen, records, policy, times)
+    return {row.id: [(reason.code, reason.text) for reason in why_waiting(snapshot, row)] for row in waits}
 
 
 def _of_reservation(screen: Screen, row: Reservation, times: Times, policy: Policy | None) -> tuple[ReasonView, ...]:
     ledger = bookings.ledger_of(policy, row, now=times.now)
-    obstacles: list[tuple[str, str]] = []
-    if row.pending and policy is not None:
-        from lxgpu.policy.waiting import why_waiting  # noqa: PLC0415 -- for those that wait
-
-        snapshot = _snapshot(screen, ledger.records, policy, times)
-        obstacles = [(reason.code, reason.text) for reason in why_waiting(snapshot, row)]
     return reasons.about_reservation(
         ledger.records,
         row,
         ledger.events,
         place=ledger.line.get(row.id, InLine()),
-        obstacles=obstacles,
+        obstacles=_obstacles(screen, ledger.records, [row], policy, times).get(row.id, []),
         show=times.show,
     )
 

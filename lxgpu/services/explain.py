@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
@@ -16,6 +16,7 @@ from lxgpu.model.instance import Instance
 from lxgpu.model.operation import Event
 from lxgpu.model.snapshot import Records
 from lxgpu.policy.health import by_fault
+from lxgpu.policy.stakes import NO_SHOW
 from lxgpu.services.cardviews import FOREIGN, GpuView
 from lxgpu.services.traces import slots_of
 from lxgpu.services.views import InstanceView
@@ -96,20 +97,28 @@ def about_instance(
         for one in records.operations
         if one.instance == row.name and one.live
     ]
-    return (*found, *last_refusal(row.name, mine))
+    return (*found, *last_refusal(row.name, mine, show=show, now=now))
 
 
-def about_absent(name: str, events: Sequence[Event]) -> tuple[ReasonView, ...]:
+def about_absent(name: str, events: Sequence[Event], *, show: Show) -> tuple[ReasonView, ...]:
     """Why there is no container of a name: it was deleted, its making failed, or was refused; else nothing."""
     mine = [event for event in events if event.subject == name]
     ended = _last(mine, "deleted", "create_undone", "refused")
-    return (_told(name, ended),) if ended else ()
+    return (_told(name, ended, show),) if ended else ()
 
 
-def last_refusal(name: str, events: Iterable[Event]) -> tuple[ReasonView, ...]:
-    """The newest refusal, unless the container got something since."""
-    newest = next((event for event in events if event.kind in {"refused", "attached", "created"}), None)
-    return (_told(name, newest),) if newest is not None and newest.kind == "refused" else ()
+def last_refusal(name: str, events: Iterable[Event], *, show: Show, now: datetime | None) -> tuple[ReasonView, ...]:
+    """What was refused last, for as long as it is news: nothing came after it, and it is not older than an hour."""
+    newest = next((event for event in events if event.kind != _TOLD), None)
+    if newest is None or newest.kind != "refused" or (now is not None and now - newest.at > _NEWS):
+        return ()
+    return (_told(name, newest, show),)
+
+
+_NEWS = timedelta(hours=1)
+"""A refusal that is older than this explains nothing of the present."""
+_TOLD = "told"
+"""The kind of event that notes a notice: nothing happened to the container by it."""
 
 
 def concerns(event: Event, uuid: str) -> bool:
@@ -187,16 +196,29 @@ def _free(records: Records, view: GpuView, events: Iterable[Event], show: Show) 
     last = next((one for one in events if one.kind == "released"), None)
     if last is None:
         return ReasonView(view.uuid, "free", f"nobody holds it{proof}")
-    return fact(view.uuid, "free", f"nobody holds it: {last.subject} gave it back{proof}", last)
+    how = _HOW.get(str(last.detail.get("outcome")), "gave it back")
+    if NO_SHOW in {last.rule, last.detail.get("outcome")}:
+        how = "had booked it and nobody came"
+    return fact(view.uuid, "free", f"nobody holds it: {last.subject} {how}{proof}", last)
 
 
-def _told(name: str, event: Event) -> ReasonView:
+_HOW = {
+    "expired": "had it until the time was over and somebody waited",
+    "idle": "had it and did not use it, so it was taken back",
+    "preempted": "had to yield it",
+    "cleared": "had it last, and an admin took it off",
+}
+"""How the last holder lost it, by the outcome; whoever is not here gave it back."""
+
+
+def _told(name: str, event: Event, show: Show) -> ReasonView:
     """What an event of an end says by itself."""
     why = event.detail.get("why")
     more = "; ".join(map(str, why)) if isinstance(why, (list, tuple)) else str(why or "")
     if event.kind == "refused":
         asked = event.detail.get("message")
-        return fact(name, "refused", "; ".join(filter(None, [str(asked or "refused"), more])), event)
+        words = "; ".join(filter(None, [str(asked or ""), more]))
+        return fact(name, "refused", f"refused at {show(event.at)} (asked by {event.actor}): {words}", event)
     if event.kind == "create_undone":
         return fact(name, event.kind, f"its making failed and was undone: {more or 'no reason was noted'}", event)
     trash = event.detail.get("trash")

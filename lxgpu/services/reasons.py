@@ -5,7 +5,7 @@ Events are given newest first; `Known` finds a reservation by its id, closed one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from lxgpu.figures import short_duration
@@ -39,15 +39,24 @@ def about_container(
     known: Known,
     show: Show,
     now: datetime,
+    line: Mapping[str, InLine] | None = None,
+    obstacles: Mapping[str, Iterable[tuple[str, str]]] | None = None,
 ) -> tuple[ReasonView, ...]:
-    """All there is to say about a container: its state, what it holds, yields and waits for, what it may keep."""
+    """All there is to say about a container: its state, what it holds, yields and waits for, what it may keep.
+
+    `line` and `obstacles` are of its reservations that wait, by id, as `about_reservation` takes them.
+    """
+    line, obstacles = line or {}, obstacles or {}
     found = about_instance(records, row, view, events, show=show, now=now)
     yielding = about_yielding(records, row.name, events, known=known, show=show)
-    own = [
-        about_reservation(records, one, events, place=InLine(), show=show)[0]
-        for one in records.reservations
-        if one.instance == row.name and one.kind is not Kind.RETURN
-    ]
+    own: list[ReasonView] = []
+    for one in records.reservations:
+        if one.instance != row.name or one.kind is Kind.RETURN:
+            continue
+        why = tuple(obstacles.get(one.id, ()))
+        place = line.get(one.id, InLine())
+        told = about_reservation(records, one, events, place=place, obstacles=why, show=show)
+        own += told[: 1 + (len(why) if one.pending else 0)]
     kept = [
         ReasonView(row.name, "kept", f"idle cards are left to it until {show(one.until)}: {one.reason}", at=one.since)
         for one in records.keeps
@@ -152,7 +161,8 @@ def _state_text(records: Records, row: Reservation, place: InLine, show: Show) -
             what = "owed back" if row.kind is Kind.RETURN else f"for {short_duration(row.duration_s)}"
             return f"{cards} for {row.instance}, {what}: {where}{likely}{_dies(row, show)}"
         case ReservationState.SCHEDULED:
-            return f"{cards} are booked for {row.instance}{span}; which ones is settled shortly before"
+            be = "is" if row.gpus == 1 else "are"
+            return f"{cards} {be} booked for {row.instance}{span}; which ones is settled shortly before"
         case ReservationState.PREPARING:
             return f"{cards} for {row.instance}{span}: {len(there)} of {row.gpus} are there"
         case ReservationState.ACTIVE:

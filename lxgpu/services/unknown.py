@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState
@@ -15,6 +15,13 @@ def no_container(records: Records, name: str) -> LxgpuError:
     return LxgpuError(
         "not_found", f"there is no container {name}", fix=f"{meant(name, names)}lxgpu ls lists those there are"
     )
+
+
+def check_known(records: Records, name: str, *, past: Callable[[str], bool]) -> None:
+    """Error `not_found` for a name that no container has or had; `past` tells whether the history has it."""
+    closed = any(row.instance == name for row in records.reservations)
+    if records.instance(name) is None and not closed and not past(name):
+        raise no_container(records, name)
 
 
 def meant(name: str, names: Iterable[str]) -> str:

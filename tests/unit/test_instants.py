@@ -105,6 +105,21 @@ def test_a_zone_that_does_not_exist_is_an_error_for_people(name):
         load_zone(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("Asia/Shangai", "did you mean Asia/Shanghai?"),
+        ("Europe/berlin ", "did you mean Europe/Berlin?"),
+        ("Asia/Nowhere", "`timedatectl list-timezones` lists them"),
+    ],
+)
+def test_only_a_near_name_is_offered(name, fix):
+    """The continent alone makes no two cities alike."""
+    with pytest.raises(LxgpuError) as raised:
+        load_zone(name)
+    assert raised.value.fix == fix
+
+
 def test_a_day_needs_no_more_than_its_date():
     """`parse_day` takes a date alone and nothing else."""
     assert parse_day("2027-05-01", zone=UTC) == datetime(2027, 5, 1, tzinfo=UTC)

@@ -293,3 +293,27 @@ def test_what_starts_the_daemon_depends_on_where(lxgpu, monkeypatch):
     assert lxgpu("reserve", "bob", "--gpus", "1", "--for", "1h")[1].splitlines()[-1].endswith(": lxgpu daemon run")
     monkeypatch.delenv("LXGPU_LAB")
     assert "systemctl start lxgpu" in lxgpu("daemon", "status", status=8)[0]
+
+
+@pytest.mark.parametrize("words", [("reservations",), ("history", "--subject"), ("ps",)], ids=" ".join)
+def test_an_unknown_name_is_said_to_be_one(lxgpu, words):
+    """With what was probably meant; one that is known and has nothing there is no mistake, nor is one of the past."""
+    _, told = lxgpu(*words, "alcie", status=3)
+    assert told.startswith("error[not_found] there is no container alcie")
+    assert "did you mean alice?" in told
+    lxgpu(*words, "carol")
+    with lxgpu.site.write() as tx:
+        tx.event("deleted", "eve")
+    lxgpu(*words, "eve")
+
+
+def test_why_of_a_name_that_waits_says_for_what(lxgpu):
+    """The same lines as `why ID` has: place, reason, and what would have to change."""
+    lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h")
+    lxgpu.go_on(12)
+    (made,) = lxgpu.items("reserve", "carol", "--gpus", "2", "--for", "1h", noun="reservations")
+    assert made["state"] == "waiting"
+    by_id = [(one["code"], one["text"]) for one in lxgpu.items("why", made["id"], noun="reasons")]
+    by_name = [(one["code"], one["text"]) for one in lxgpu.items("why", "carol", noun="reasons")]
+    assert by_name[-len(by_id) :] == by_id
+    assert len(by_id) > 1

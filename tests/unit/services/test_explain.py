@@ -27,13 +27,14 @@ def site(tmp_path):
     return make_site(tmp_path, gpus=2, actor="carol (sudo)")
 
 
-def why(site, name):
-    """What is told of a container that the inventory has."""
+def why(site, name, *, later=timedelta(0)):
+    """What is told of a container that the inventory has, at once or later."""
     found, seen = site.inventory.read(), site.engine.instances()
     views = instance_views(found, seen, site.settings, trashed=True)
     view = next(view for view in views if view.name == name)
     events = site.inventory.events(subject=name)
-    return explain.about_instance(found, found.instance(name), view, events, show=str)
+    now = site.clock.now() + later
+    return explain.about_instance(found, found.instance(name), view, events, show=str, now=now)
 
 
 def why_card(site, uuid):
@@ -142,18 +143,28 @@ def test_a_refused_create_is_explained_afterwards(site):
     error = refused(site, "eve", 9)
     assert error.code == "no_capacity"
     assert site.inventory.read().instance("eve") is None
-    (reason,) = explain.about_absent("eve", site.inventory.events(subject="eve"))
+    (reason,) = explain.about_absent("eve", site.inventory.events(subject="eve"), show=str)
     assert (reason.code, reason.rule, reason.actor) == ("refused", "no_capacity", "carol (sudo)")
     assert "9 GPUs asked for, 2 of 2 are free" in reason.text
 
 
 def test_a_refused_attach_is_explained_until_something_is_given(site):
-    """`why` tells of the last refusal as long as it is the last word."""
+    """`why` tells of the last refusal as long as it is the last word, for an hour, and as what it is."""
     newcomer(site, "alice")
     request = GpuRequest(instance="alice", owner="", more=0)
     with pytest.raises(LxgpuError), recording(site, "alice"):
         lending.attach(site, "alice", number=7, more=False, request=request, lease_s=None)
+    last = why(site, "alice")[-1]
+    assert last.text.startswith(f"refused at {last.at} (asked by carol (sudo)): ")
     assert codes(why(site, "alice")) == ["running", "refused"]
+    assert codes(why(site, "alice", later=timedelta(hours=1))) == ["running", "refused"]
+    assert codes(why(site, "alice", later=timedelta(hours=1, seconds=1))) == ["running"]
+    with site.write() as tx:
+        tx.event("told", "alice", rule="warned")
+    assert codes(why(site, "alice")) == ["running", "refused"]
+    with site.write() as tx:
+        tx.event("stop", "alice")
+    assert codes(why(site, "alice")) == ["running"]
     lending.attach(site, "alice", number=1, more=False, request=request, lease_s=None)
     assert codes(why(site, "alice")) == ["running", "active"]
 
@@ -169,13 +180,13 @@ def test_a_deleted_container_tells_who_deleted_it(site):
     """A name that once was one: deleted, by whom, and where it is kept."""
     newcomer(site, "alice")
     ending.delete(site, "alice", purge=False)
-    (reason,) = explain.about_absent("alice", site.inventory.events(subject="alice"))
+    (reason,) = explain.about_absent("alice", site.inventory.events(subject="alice"), show=str)
     assert (reason.code, reason.text, reason.actor) == (
         "deleted",
         "it was deleted and is kept as trash-alice",
         "carol (sudo)",
     )
-    assert explain.about_absent("nobody", site.inventory.events(subject="nobody")) == ()
+    assert explain.about_absent("nobody", site.inventory.events(subject="nobody"), show=str) == ()
 
 
 def test_a_suspended_one_tells_the_reason(site):
@@ -229,3 +240,25 @@ def test_the_history_of_a_card(site):
 
     assert events() == ["released", "releasing", "attached"]
     assert events(most=1) == ["released"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome", "said"),
+    [
+        ("", "given back", "alice gave it back"),
+        ("no_show", "no_show", "alice had booked it and nobody came"),
+        ("no_show", "expired", "alice had booked it and nobody came"),
+        ("priority", "preempted", "alice had to yield it"),
+        ("expired", "expired", "alice had it until the time was over and somebody waited"),
+        ("idle", "idle", "alice had it and did not use it, so it was taken back"),
+    ],
+)
+def test_a_free_card_tells_how_its_last_holder_lost_it(site, rule, outcome, said):
+    """Who had to yield, or never came, gave nothing back."""
+    newcomer(site, "alice", gpus=1)
+    (held,) = site.inventory.read().held_by("alice")
+    lending.release(site, "alice", count=None)
+    with site.write() as tx:
+        tx.event("released", "alice", rule=rule, detail={"gpu": held.slot.gpu, "outcome": outcome})
+    (reason,) = why_card(site, held.slot.gpu)
+    assert reason.text.startswith(f"nobody holds it: {said}")
