@@ -193,6 +193,14 @@ def show_instant(at: datetime, *, now: datetime, zone: tzinfo) -> str:
     return f"{local:%Y-%m-%d} {clock}"
 
 
+def show_zoned(at: datetime, *, now: datetime, zone: tzinfo) -> str:
+    """The same with the zone's word, as `14:00 CST`, for texts that are read elsewhere; an offset says it already."""
+    text, word = show_instant(at, now=now, zone=zone), at.astimezone(zone).tzname() or ""
+    if text[-6:-5] in {"+", "-"}:
+        return text
+    return f"{text} {word if word[:1].isalpha() else f'UTC{word}'}"
+
+
 _NEAR = 0.75
 """So alike must a name be to be offered in the place of another."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from lxgpu.errors import LxgpuError
-from lxgpu.instants import show_instant
+from lxgpu.instants import show_instant, show_zoned
 from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.reservation import Kind
@@ -36,12 +36,15 @@ def refresh_banner(site: Site, names: Iterable[str] | None = None, *, seen: Obse
     def show(at: datetime) -> str:
         return show_instant(at, now=now, zone=policy.zone)
 
+    def zoned(at: datetime) -> str:
+        return show_zoned(at, now=now, zone=policy.zone)
+
     views = card_views(records, seen, None, mode=lambda uuid: policy.rules.card(uuid).mode.value).views
     first, wanted, changed = headline(count(views, now), show), None if names is None else set(names), 0
     for row in records.instances:
         if row.state in {InstanceState.CREATING, InstanceState.READY} and (wanted is None or row.name in wanted):
             lines = {"headline": first, "holds": holds_line(records, row.name, now=now, show=show)}
-            lines["warning"] = warning_line(records, row.name, show=show) or booked_line(records, row, show=show)
+            lines["warning"] = warning_line(records, row.name, show=zoned) or booked_line(records, row, show=show)
             try:
                 text = site.texts.render("banner.txt.j2", instance=row, contact=policy.contact, **lines)
                 changed += site.board.write(row.name, FILE, text)

@@ -33,6 +33,7 @@ from lxgpu.services.guestviews import (
 )
 from lxgpu.services.headline import count
 from lxgpu.services.lending import intend_release
+from lxgpu.services.noticefile import read_notices
 from lxgpu.services.reasons import about_container
 from lxgpu.services.refusal import record_refusal
 from lxgpu.services.report import instance_views
@@ -88,6 +89,8 @@ class Guests:
             count=count(cards.views, now),
             verdicts=world.verdicts,
             line=self._in_line(site, records, name),
+            said=read_notices(site, name),
+            timezone=policy.timezone,
             now=now,
             show=_show(site),
         )

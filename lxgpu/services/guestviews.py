@@ -5,19 +5,20 @@ Unknown is None, never zero. Times are UTC in the fields and the lab's in the li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from lxgpu.figures import format_duration
 from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
 from lxgpu.model.cardnames import short_model, short_uuids
 from lxgpu.model.gpu import Slot
-from lxgpu.model.reservation import Keep, Kind, Notice, Reservation, ReservationState
+from lxgpu.model.reservation import Keep, Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import IdleVerdict, Use
 from lxgpu.services.explain import ReasonView
 from lxgpu.services.headline import GpuCount, headline
+from lxgpu.services.noticefile import Said, still_true
 from lxgpu.services.reservationviews import InLine
 
 Show = Callable[[datetime], str]
@@ -80,16 +81,16 @@ class GuestKeep:
 
 @dataclass(frozen=True, slots=True)
 class GuestNotice:
-    """Something that was said about this container."""
+    """Something that was said to this container and still holds."""
 
     kind: str
     at: datetime
-    about: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class GuestStatus:
-    """What `gpu` shows. `free` is None while LXD does not answer; `lines` say all of it to people."""
+    """What `gpu` shows. `free` is None while LXD does not answer; `lines` say all of it, in the zone `timezone`."""
 
     instance: str
     at: datetime
@@ -102,6 +103,7 @@ class GuestStatus:
     keeps: tuple[GuestKeep, ...]
     notices: tuple[GuestNotice, ...]
     lines: tuple[str, ...]
+    timezone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +132,18 @@ def guest_status(
     count: GpuCount,
     verdicts: Mapping[Slot, IdleVerdict],
     line: Mapping[str, InLine],
+    said: Sequence[Said],
+    timezone: str,
     now: datetime,
     show: Show,
 ) -> GuestStatus:
-    """All that one container may see: its own rows, and how many cards are free."""
+    """All that one container may see: its own rows, how many cards are free, and what was `said` to it and holds."""
     gpus = tuple(_gpu(records, row, verdicts.get(row.slot)) for row in records.held_by(name))
     open_ = [row for row in records.reservations if row.instance == name and row.open]
     mine = tuple(guest_reservation(row, line.get(row.id)) for row in open_)
     keeps = tuple(_keep(row) for row in records.keeps if row.instance == name and row.until > now)
     first = headline(count, show)
+    told = still_true(said, gpus, now=now)
     return GuestStatus(
         instance=name,
         at=now,
@@ -149,13 +154,15 @@ def guest_status(
         gpus=gpus,
         reservations=mine,
         keeps=keeps,
-        notices=tuple(_notice(row) for row in records.notices if row.instance == name),
+        notices=tuple(GuestNotice(one.kind, one.at.astimezone(UTC), one.text) for one in told),
+        timezone=timezone,
         lines=(
-            first,
+            f"{first} (times in {timezone})",
             f"{name} holds {_cards(len(gpus)) if gpus else 'no GPU'}",
             *(f"  {_gpu_line(gpu, now, show)}" for gpu in gpus),
             *(reservation_line(row, show) for row in mine),
             *(f"kept until {show(row.until)}: {row.reason}" for row in keeps),
+            *(line for one in told for line in _notice_lines(one, show)),
         ),
     )
 
@@ -263,8 +270,10 @@ def _keep(row: Keep) -> GuestKeep:
     return GuestKeep(until=row.until, reason=row.reason)
 
 
-def _notice(row: Notice) -> GuestNotice:
-    return GuestNotice(kind=row.kind, at=row.created_at, about=row.about)
+def _notice_lines(one: Said, show: Show) -> list[str]:
+    """A notice below the time at which it was said; whom to ask stands elsewhere."""
+    lines = [line for line in one.text.splitlines() if not line.startswith("Help: ")]
+    return [f"said at {show(one.at)}:", *(f"  {line}" for line in lines)]
 
 
 def _cards(number: int) -> str:

@@ -23,16 +23,15 @@ from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.instance import InstanceState, Power
 from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Records
+from lxgpu.services.noticefile import write_notice
 from lxgpu.services.noticekinds import NOTICES, Fact, problems
+from lxgpu.services.noticemerge import Message, messages
 from lxgpu.services.noticewords import message
 from lxgpu.services.sections import fault
 from lxgpu.services.site import Site
 
 LOCK = "/notices"
 """No container can be called so; whoever holds it is sending."""
-FILE = "notice"
-KEPT = 20
-"""How many notices the file inside keeps, newest first."""
 SENT = "sent"
 WARNINGS = frozenset({"warned", "booking_missed"})
 AT_ONCE = timedelta(seconds=5)
@@ -41,7 +40,6 @@ BEGUN = "begun"
 QUICK_S, SLOW_S = 8.0, 10.0
 """Real seconds for all terminals and files together, and for all mail and channels: what hangs is missed."""
 _MOST_AT_ONCE = 32
-_MARK = "=== "
 _ADDRESS = re.compile(r"[^@\s,]+@[^@\s,]+")
 
 Told = dict[str, str]
@@ -87,10 +85,12 @@ def send_due(site: Site) -> int:
             return 0
         records = site.inventory.read()
         rows = sorted(records.notices, key=lambda row: (row.created_at, row.id))
-        words = {row.id: message(site, row, records) for row in rows}
-        told = _quick(site, records, rows, words)
+        said = messages(rows)
+        words = {one.spoken.id: message(site, one.spoken, records) for one in said}
+        quick = _quick(site, records, [one.spoken for one in said], words)
+        told = {row.id: quick[one.spoken.id] for one in said for row in one.rows}
         rows = _mark(site, rows, told)
-    _slow(site, rows, words, told)
+    _slow(site, _left(said, rows), words, told)
     return len(rows)
 
 
@@ -120,7 +120,7 @@ def _inside(
     found = records.instance(name)
     if found is None or found.state is InstanceState.TRASHED:
         return {row.id: {"terminals": "there is no such container"} for row in rows}
-    told = {row.id: {"notice": _write(site, row, words[row.id][1])} for row in rows}
+    told = {row.id: {"notice": write_notice(site, row, words[row.id][1])} for row in rows}
     init, why = _init(site, name)
     for row in rows:
         told[row.id]["terminals"] = why if init is None else _tell(site, init, words[row.id][1])
@@ -144,19 +144,6 @@ def _tell(site: Site, init: int, text: str) -> str:
     except LxgpuError as error:
         return error.brief
     return f"{told} told, {missed} missed"
-
-
-def _write(site: Site, row: Notice, text: str) -> str:
-    """The notice at the top of the file inside, once."""
-    try:
-        old = [_MARK + part for part in site.board.read(row.instance, FILE).split(_MARK) if part]
-        at = row.created_at.astimezone(site.policy().zone).strftime("%Y-%m-%d %H:%M")
-        head = f"{_MARK}{at} [{row.id}]\n"
-        others = [entry for entry in old if f"[{row.id}]\n" not in entry]
-        site.board.write(row.instance, FILE, "".join([f"{head}{text}\n\n", *others][:KEPT]))
-    except LxgpuError as error:
-        return "; ".join([error.brief, *error.why])
-    return "written"
 
 
 # ---- the mark, then mail and channels
@@ -188,18 +175,25 @@ def _whole_grace(records: Records, notice: Notice) -> Iterator[Assignment]:
             yield replace(row, due_at=row.due_at + late)
 
 
-def _slow(site: Site, rows: Iterable[Notice], words: Mapping[str, tuple[str, str]], told: Mapping[str, Told]) -> None:
+def _left(said: Iterable[Message], marked: Iterable[Notice]) -> list[Message]:
+    """The messages with those of their rows that were marked here."""
+    rows = {row.id: row for row in marked}
+    left = (Message(one.spoken, tuple(rows[row.id] for row in one.rows if row.id in rows)) for one in said)
+    return [one for one in left if one.rows]
+
+
+def _slow(site: Site, said: list[Message], words: Mapping[str, tuple[str, str]], told: Mapping[str, Told]) -> None:
     """All mails and channels at once; what was not taken stands in the history too."""
-    marked = list(rows)
-    if not marked:
+    if not said:
         return
-    parts = _together(partial(_send, site, words), marked, limit_s=SLOW_S)
+    parts = _together(partial(_send, site, words), [one.spoken for one in said], limit_s=SLOW_S)
     outcomes = [{"channels": part} if isinstance(part, str) else part for part in parts]
     with site.write() as tx:
-        for row, found in zip(marked, outcomes, strict=True):
-            tx.put(replace(row, outcome={**told[row.id], **found}))
+        for one, found in zip(said, outcomes, strict=True):
+            tx.put(*(replace(row, outcome={**told[row.id], **found}) for row in one.rows))
             if missed := {way: why for way, why in found.items() if why != SENT}:
-                tx.event("not_told", row.instance or row.person, rule=row.kind, detail=missed)
+                spoken = one.spoken
+                tx.event("not_told", spoken.instance or spoken.person, rule=spoken.kind, detail=missed)
 
 
 def _send(site: Site, words: Mapping[str, tuple[str, str]], row: Notice) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lxgpu.figures import short_duration
-from lxgpu.instants import show_instant
+from lxgpu.instants import show_zoned
 from lxgpu.model.cardnames import short_model, short_uuids
 from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Records
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 78
 _LONGEST_FACT = 160
-_LISTED = 4
+_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,14 @@ def message(site: Site, row: Notice, records: Records) -> tuple[str, str]:
     except Exception as error:  # noqa: BLE001 -- a mistake in the lab's own words silences nobody
         site.say(f"the notice {row.kind} is told in plain form: {error}")
         whole = "\n".join([f"{row.kind}: {row.instance}", *(f"{key}: {value}" for key, value in row.facts.items())])
-    lines = [textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False) for line in whole.splitlines()]
+    lines = [_fill(line) for line in whole.splitlines()]
     text = "\n".join(line for line in lines if line)
     return " ".join(whole.partition("\n")[0].split()).rstrip("."), text
+
+
+def _fill(line: str) -> str:
+    """A line as several that are short enough; no name of a card is broken."""
+    return textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _values(site: Site, row: Notice, records: Records) -> dict[str, object]:
@@ -87,7 +92,7 @@ def _values(site: Site, row: Notice, records: Records) -> dict[str, object]:
                 return cards(map(str, value) if isinstance(value, list | tuple) else [str(value)], records)
             case Fact.INSTANT:
                 at = datetime.fromisoformat(str(value))
-                return show_instant(at, now=row.created_at, zone=policy.zone)
+                return show_zoned(at, now=row.created_at, zone=policy.zone)
             case Fact.SECONDS:
                 return short_duration(float(str(value)))
             case Fact.TEXT:

@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lxgpu.errors import LxgpuError
-from lxgpu.instants import clamp_interval, format_utc, load_zone, parse_day, parse_instant, parse_utc, show_instant
+from lxgpu.instants import (
+    clamp_interval,
+    format_utc,
+    load_zone,
+    parse_day,
+    parse_instant,
+    parse_utc,
+    show_instant,
+    show_zoned,
+)
 
 NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
 ZONES = ("UTC", "Asia/Shanghai", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Cairo")
@@ -125,3 +134,19 @@ def test_a_day_needs_no_more_than_its_date():
     assert parse_day("2027-05-01", zone=UTC) == datetime(2027, 5, 1, tzinfo=UTC)
     with pytest.raises(LxgpuError):
         parse_day("2027-05-01 09:00", zone=UTC)
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "text"),
+    [
+        ("Asia/Shanghai", "2027-03-01T06:00:00+00:00", "14:00 CST"),
+        ("UTC", "2027-03-01T06:00:00+00:00", "06:00 UTC"),
+        ("America/Sao_Paulo", "2027-03-01T06:00:00+00:00", "03:00 UTC-03"),
+        ("Asia/Shanghai", "2027-05-01T06:00:00+00:00", "2027-05-01 14:00 CST"),
+        ("Europe/Berlin", "2027-10-31T00:30:00+00:00", "2027-10-31 02:30+02:00"),
+    ],
+)
+def test_a_time_that_is_read_elsewhere_names_its_zone(zone, at, text):
+    """By its word, by its offset where it has no word, once."""
+    now = datetime(2027, 3, 1, 5, tzinfo=UTC)
+    assert show_zoned(datetime.fromisoformat(at), now=now, zone=ZoneInfo(zone)) == text

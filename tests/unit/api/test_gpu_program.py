@@ -75,23 +75,23 @@ def test_it_needs_nothing_but_an_old_python():
 
 
 def test_without_python_it_says_so(guests, tmp_path):
-    """The shell reads it up to there, and shows what lxgpu wrote last."""
-    (guests.folder / "alice" / "notice").write_text("bob gets it at 14:00\n")
+    """The shell reads it up to there, and shows a present warning."""
+    (guests.folder / "alice" / "banner").write_text("1 of 2 GPUs free\nWARNING: bob gets it at 14:00\n")
     env = {"PATH": str(tmp_path / "nothing"), "LXGPU_GUEST": str(guests.folder / "alice")}
-    text = PROGRAM.read_text().replace("/usr/bin/python3 python3", "nopython3").replace("cat ", "/bin/cat ")
+    text = PROGRAM.read_text().replace("/usr/bin/python3 python3", "nopython3").replace("grep ", "/bin/grep ")
     ran = subprocess.run(["/bin/sh", "-c", text], env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert "needs python3" in ran.stderr
-    assert ran.stdout == "bob gets it at 14:00\n"
+    assert ran.stdout == "WARNING: bob gets it at 14:00\n"
 
 
 def test_status_in_lines_and_as_json(guests, inside):
-    """The lines of the daemon and the notice, with nothing that a terminal obeys; or all fields."""
+    """The lines of the daemon, with nothing that a terminal obeys and no old notice; or all fields."""
     guests.uses.give("alice", "GPU-1")
     (inside.folder / "notice").write_text("careful\x1b[2J\n")
     ran = inside.gpu()
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.splitlines() == ["1 of 2 GPUs free", "alice holds 1 GPUs", "a ?[31mred?[0m line", "careful?[2J"]
+    assert ran.stdout.splitlines() == ["1 of 2 GPUs free", "alice holds 1 GPUs", "a ?[31mred?[0m line"]
     for words in (["-o", "json"], ["status", "-o", "json"]):
         told = json.loads(inside.gpu(*words).stdout)
         assert told["schema"] == "lxgpu.guest/v1"
@@ -174,8 +174,9 @@ def test_an_error_has_the_exit_status_of_its_kind(inside):
 
 
 def test_without_the_daemon_it_says_what_still_holds(guests, inside):
-    """Exit status 8, and the last notice; the same when the socket is there and nobody listens."""
-    (inside.folder / "notice").write_text("bob gets it at 14:00\n")
+    """Exit status 8, and a present warning alone; the same when the socket is there and nobody listens."""
+    (inside.folder / "notice").write_text("an old story\n")
+    (inside.folder / "banner").write_text("1 of 2 GPUs free\nWARNING: bob gets it at 14:00\x1b[2J\n")
     guests.sockets.follow(["bob"])
     for deserted in (False, True):
         if deserted:
@@ -185,7 +186,8 @@ def test_without_the_daemon_it_says_what_still_holds(guests, inside):
         assert (ran.returncode, ran.stdout) == (8, "")
         assert "error[unavailable]" in ran.stderr
         assert "your cards stay" in ran.stderr
-        assert ran.stderr.splitlines()[-1] == "bob gets it at 14:00"
+        assert ran.stderr.splitlines()[-1] == "WARNING: bob gets it at 14:00?[2J"
+        assert "old story" not in ran.stderr
         assert "error" in json.loads(inside.gpu("-o", "json").stdout)
 
 

@@ -69,7 +69,7 @@ def test_it_warns_of_what_is_about_to_be_taken_and_no_longer(site):
     """The warning stands while it holds, and goes with it."""
     row = min(site.inventory.read().held_by("alice"), key=lambda held: held.slot)
     change(site, replace(row, state=AssignmentState.WARNED, due_at=START + timedelta(minutes=5)))
-    assert lines(site, "alice")[2] == "WARNING: RTX 3090 (GPU-00000001) will be taken at 16:05; `gpu why` says why"
+    assert lines(site, "alice")[2] == "WARNING: RTX 3090 (GPU-00000001) will be taken at 16:05 CST; `gpu why` says why"
     change(site, row)
     assert "WARNING" not in site.board.files["alice", FILE]
 

@@ -94,7 +94,8 @@ def test_status_tells_of_the_container_and_of_the_host_in_numbers_only(guests):
     """Its cards with their time, how many are free; of the others nothing but that."""
     told = guests.status("alice")
     assert (told.total, told.free) == (2, 1)
-    assert told.headline == told.lines[0] == "1 of 2 GPUs free; next at tomorrow 16:00"
+    assert told.headline == "1 of 2 GPUs free; next at tomorrow 16:00"
+    assert told.lines[0] == f"{told.headline} (times in Asia/Shanghai)"
     assert told.lines[1:] == (
         "alice holds 1 GPU",
         "  RTX 3090 (GPU-00000001), until tomorrow 16:00, whether it is used is not known",
@@ -121,6 +122,7 @@ def test_status_tells_where_a_waiting_request_stands(site, guests):
     give(site, "alice", 1)
     newcomer(site, "carol")
     reserve(site, ReserveRequest("carol", "carol", 2, 3600))
+    site.clock.sleep(1)
     guests.reserve("bob", gpus=2, seconds=3600, at=None, model="*")
     tick(site)
     told = guests.status("bob")
@@ -246,7 +248,7 @@ def test_reserve_books_for_the_owner_and_leaves_the_beginning_to_the_daemon(site
     assert "is taken for bob at 16:00" in guests.status("alice").lines[2]
     turns(site, 12)
     assert states(site, "bob") == ["active", "active"]
-    claim = guests.status("alice").lines[-1]
+    (claim,) = [line for line in guests.status("alice").lines if "claim" in line and ": " in line[:12]]
     assert "claim on 1 GPU (RTX 3090) since 16:00" in claim
 
 

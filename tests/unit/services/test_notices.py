@@ -19,8 +19,11 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Terms
 from lxgpu.model.reservation import Notice
 from lxgpu.services import notices
+from lxgpu.services.guestviews import GuestGpu
+from lxgpu.services.noticefile import FILE, KEPT, read_notices, still_true
 from lxgpu.services.noticekinds import NOTICES, Fact
-from lxgpu.services.notices import FILE, KEPT, LOCK, notice, send_due
+from lxgpu.services.noticemerge import messages
+from lxgpu.services.notices import LOCK, notice, send_due
 from lxgpu.services.noticewords import message
 from lxgpu.services.site import Site
 
@@ -94,11 +97,11 @@ def test_a_warning_says_who_why_when_and_how_to_keep_it(site):
     gpus = SAMPLES[Fact.GPUS][:1]
     row = sample("warned", gpus=gpus, by="bob", how="keep", back_at=LATER + timedelta(days=1))
     assert message(site, row, site.inventory.read())[1].splitlines() == [
-        "RTX 3090 (GPU-00000001) will be taken at 18:00 for bob.",
+        "RTX 3090 (GPU-00000001) will be taken at 18:00 CST for bob.",
         "Why: bob is within his guarantee.",
         'To keep it: work on it, or gpu keep 2h --reason "why"',
         "Done already? gpu release gives back at once.",
-        "Thought to be back: tomorrow 18:00.",
+        "Thought to be back: tomorrow 18:00 CST.",
         "Only programs on the GPU end; all others live on.",
         "Help: gpu-admin@lab.example",
     ]
@@ -151,6 +154,110 @@ def test_wrong_facts_are_refused_where_they_are_written(kind, facts):
         notice(kind, instance="alice", person="alice", facts=facts, now=START)
 
 
+# ---- one message
+
+
+def test_one_taking_of_several_cards_is_one_message(site):
+    """A row for each card, as its assignment needs it; people hear once, with all cards and all reasons."""
+    cards = SAMPLES[Fact.GPUS]
+    mine = [
+        replace(sample("warned", gpus=[card], by="bob", rule=f"reason {number}"), id=f"w{number}", about=f"a{number}")
+        for number, card in enumerate(cards)
+    ]
+    other = replace(sample("warned", gpus=["GPU-00000003"], by="bob", due_at=LATER + timedelta(hours=1)), id="w9")
+    put(site, *mine, other)
+    assert send_due(site) == 3
+    sent = {subject.partition(" will")[0]: text for subject, text, _ in site.notify.sent}
+    both, one = "[lxgpu] 2 x RTX 3090 (GPU-00000001, GPU-00000002)", "[lxgpu] GPU (GPU-00000003)"
+    assert sorted(sent) == [both, one]
+    assert "Why: reason 0; reason 1." in sent[both]
+    assert len(site.probe.told) == 2
+    for row in mine:
+        assert outcome(site, row) == {"terminals": "2 told, 1 missed", "notice": "written"}
+    assert site.board.files["alice", FILE].count("=== ") == 2
+
+
+def test_idle_cards_of_one_taking_are_idle_since_the_latest(site):
+    """What is said of all of them is true of each."""
+    rows = [
+        replace(sample("idle_warning", gpus=[card], since=START + timedelta(minutes=number)), id=f"i{number}")
+        for number, card in enumerate(SAMPLES[Fact.GPUS])
+    ]
+    put(site, *rows)
+    send_due(site)
+    ((subject, _, _),) = site.notify.sent
+    assert "do nothing since 16:01 CST" in subject
+
+
+@pytest.mark.parametrize("other", ["kind", "instance", "due_at", "by", "how"])
+def test_what_differs_in_more_than_the_cards_stays_apart(other):
+    """Nobody hears of another's cards, or a wrong time."""
+    first = sample("warned", by="bob")
+    match other:
+        case "kind":
+            second = sample("taken", by="bob")
+        case "instance":
+            second = replace(sample("warned", by="bob"), instance="ben")
+        case "due_at":
+            second = sample("warned", by="bob", due_at=LATER + timedelta(seconds=1))
+        case "by":
+            second = sample("warned", by="ben")
+        case _:
+            second = sample("warned", by="bob", how="keep")
+    assert [one.rows for one in messages([first, second])] == [(first,), (second,)]
+
+
+# ---- what still holds
+
+
+def held(number: int, state: str = "active", use: str | None = None) -> GuestGpu:
+    """A card as its container sees it."""
+    name = f"GPU-{number:08}"
+    return GuestGpu(name, name, None, "RTX 3090", state, START, None, use=use, name=name)
+
+
+def test_what_was_said_holds_as_long_as_it_is_so(site):
+    """A warning while the card is to be taken, the newest one about it; news for an hour; three at most."""
+    put(site, replace(sample("warned", due_at=LATER), id="w1"))
+    send_due(site)
+    put(site, replace(sample("warned", due_at=LATER + timedelta(hours=1)), id="w2", created_at=START + timedelta(1)))
+    send_due(site)
+    said = read_notices(site, "alice")
+    day = START + timedelta(days=1)
+    assert [one.kind for one in said] == ["warned", "warned"]
+    assert still_true(said, [held(1)], now=day) == ()
+    assert still_true(said, [held(1, "warned"), held(2, "warned")], now=day) == said[:1]
+    for number in range(4):
+        put(site, replace(sample("taken"), id=f"t{number}", created_at=day + timedelta(minutes=number)))
+        send_due(site)
+    said = read_notices(site, "alice")
+    shown = still_true(said, [held(1, "warned")], now=day + timedelta(minutes=5))
+    assert [(one.kind, one.at.minute) for one in shown] == [("warned", 0), ("taken", 3), ("taken", 2)]
+    assert [one.at.minute for one in still_true(said, [], now=day + timedelta(minutes=62))] == [3, 2]
+
+
+def test_a_word_about_idle_cards_holds_while_they_are_idle(site):
+    """Whoever works on them need not read it."""
+    put(site, sample("idle_warning"))
+    send_due(site)
+    said = read_notices(site, "alice")
+    assert still_true(said, [held(1, use="idle")], now=START) == said
+    assert still_true(said, [held(1, use="busy"), held(7, use="idle")], now=START) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "=== nonsense", "=== 2027-03-01 16:00 [old]\ntaken\n\n", "=== 2027-13-01 16:00+08:00 taken [x]\ny\n"]
+)
+def test_a_file_of_another_age_tells_nothing_and_breaks_nothing(site, text):
+    """And is kept for people to read."""
+    site.board.files["alice", FILE] = text
+    assert read_notices(site, "alice") == ()
+    put(site, sample("taken"))
+    send_due(site)
+    assert site.board.files["alice", FILE].endswith(text)
+    assert len(read_notices(site, "alice")) == 1
+
+
 # ---- ways
 
 
@@ -167,7 +274,7 @@ def test_all_ways_are_tried_and_recorded(site):
     assert text.startswith("lxgpu: 2 x RTX 3090")
     ((subject, body, mail),) = site.notify.sent
     assert mail == "alice@lab.example"
-    assert subject == "[lxgpu] 2 x RTX 3090 (GPU-00000001, GPU-00000002) will be taken at 18:00 for bob"
+    assert subject == "[lxgpu] 2 x RTX 3090 (GPU-00000001, GPU-00000002) will be taken at 18:00 CST for bob"
     assert body in text
     newest = site.inventory.events(subject="alice", limit=2)
     assert [(event.kind, event.rule) for event in newest] == [("not_told", "warned"), ("told", "warned")]
@@ -334,7 +441,7 @@ def test_the_file_inside_keeps_the_newest_on_top(site):
         put(site, replace(sample("unwarned", why=f"reason {number}"), id=f"n{number:02}"))
         send_due(site)
     text = site.board.files["alice", FILE]
-    assert text.startswith("=== 2027-03-01 16:00 [n22]\n")
+    assert text.startswith("=== 2027-03-01 16:00+08:00 unwarned [n22]\n")
     assert [line for line in text.splitlines() if line.startswith("Why")] == [
         f"Why: reason {number}." for number in range(KEPT + 2, 2, -1)
     ]
