@@ -259,7 +259,7 @@ def test_a_booking_ahead_begins_on_time(house: House) -> None:
         at = datetime.now(UTC) + timedelta(seconds=40)
         house.ok("reserve", "bob", "--gpus", "2", "--for", "1h", "--at", at.strftime("%Y-%m-%dT%H:%M:%SZ"))
         assert until(lambda: len(held(house, "bob")) == 2, limit_s=60)
-        assert until(lambda: [row.state.value for row in house.records().reservations] == ["active"])
+        assert until(lambda: "active" in [row.state.value for row in house.records().reservations])
         begun = datetime.fromisoformat(events(house, "started")[0]["at"])
         assert timedelta(seconds=-1) <= begun - at <= timedelta(seconds=3), (begun, at)
 
