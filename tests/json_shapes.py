@@ -91,6 +91,7 @@ SHAPES: dict[str, object] = {
         "used_gpu_hours": 0.0,
         "idle_gpu_hours": 0.0,
         "unknown_gpu_hours": 0.0,
+        "bookings": 0,
         "bookings_honoured": 0,
         "bookings_missed": 0,
         "bookings_failed": 0,

@@ -11,6 +11,7 @@ import click
 
 from lxgpu.cli.news import say_pause, start_daemon
 from lxgpu.cli.render import Column, Output
+from lxgpu.figures import short_duration
 from lxgpu.model.cardnames import short_model
 from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views, short_ids
 
@@ -178,17 +179,38 @@ def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: T
     if out.structured or not views:
         return
     place = found.line.get(views[0].id)
-    for line in next_steps(views[0], times, running=resident.status().running, why=place.why if place else ""):
+    first = next(row for row in rows if row.id == views[0].id)
+    come = no_show_line(first, policy)
+    why = place.why if place else ""
+    for line in next_steps(views[0], times, running=resident.status().running, why=why, come=come):
         out.screen.note(line)
     if len(views) > 1:
         series = f"lxgpu reservation cancel {rows[0].id} --series"
         out.screen.note(f"{len(views)} weeks are booked, up to the horizon; {series} gives all of them up")
 
 
-def next_steps(view: ReservationView, times: Times, *, running: bool, why: str = "") -> list[str]:
+def no_show_line(row: Reservation, policy: Policy, *, begun: bool = False) -> str:
+    """What a booking asks of its person, with the time that the policy sets; empty for one that asks nothing (more).
+
+    `begun` leaves out those that are still to come.
+    """
+    from lxgpu.model.reservation import Kind, ReservationState  # noqa: PLC0415
+
+    asks = row.state in {ReservationState.PREPARING, ReservationState.ACTIVE}
+    asks |= row.state is ReservationState.SCHEDULED and not begun
+    if row.kind is not Kind.BOOKING or not asks or row.used_at is not None:
+        return ""
+    time = short_duration(policy.rules.bookings.no_show_s)
+    since = " of its start" if row.state is ReservationState.SCHEDULED else ""
+    it, goes = ("it", "it goes") if row.gpus == 1 else ("them", "they go")
+    return f"log in or use {it} within {time}{since}, or {goes} back"
+
+
+def next_steps(view: ReservationView, times: Times, *, running: bool, why: str = "", come: str = "") -> list[str]:
     """What a person hears of a reservation they have just made, and what to do next.
 
-    `running` says whether a daemon carries on by itself; `why` is what a waiting one waits for.
+    `running` says whether a daemon carries on by itself; `why` is what a waiting one waits for, `come` what it asks of
+    its person.
     """
     cards, be = f"{view.gpus} GPU{'s' * (view.gpus != 1)}", "is" if view.gpus == 1 else "are"
     until = f" until {times.show(view.end)}" if view.end else ""
@@ -206,6 +228,7 @@ def next_steps(view: ReservationView, times: Times, *, running: bool, why: str =
             lines = [_waits(view, cards, times, why), "it begins by itself; lxgpu reservations --queue shows the line"]
         case _:
             lines = [f"{view.id} is {view.state}"]
+    lines += [come] if come else []
     if view.state in {"preparing", "scheduled", "waiting"}:
         lines.append(f"lxgpu reservation cancel {view.id} gives it up")
     if not running:

@@ -36,6 +36,10 @@ def extend(out: Output, name: str, *, seconds: int, dry_run: bool, yes: bool) ->
             until = extending.extend(site, name, seconds=seconds)
         steps.done(name, f"until {times.until(until)}")
     show_created(out, site, [name])
+    if not out.structured:
+        for row in site.inventory.read().reservations:
+            if row.instance == name and (come := bookings.no_show_line(row, site.policy(), begun=True)):
+                out.screen.note(come)
 
 
 @click.command()

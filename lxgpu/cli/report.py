@@ -10,9 +10,11 @@ import click
 from lxgpu.cli import params
 from lxgpu.cli.render import Column, Output
 from lxgpu.figures import DAY, short_duration
+from lxgpu.model.cardnames import short_uuids
 from lxgpu.model.quota import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from lxgpu.services.usage import Ground, UsageView
@@ -31,7 +33,11 @@ _WASTERS = 3
 def report(out: Output, *, since: int, by: str) -> None:
     """What became of the cards: hours held, used and idle, bookings, waits, refusals, and who wastes them.
 
-    Use is known as far as the daemon watched. One who is in several groups counts in each.
+    HELD are GPU-hours: USED with work on the card, IDLE without, UNKNOWN while no daemon watched. BOOKED counts all
+    bookings of the time; HONOURED of them had their cards and somebody came, MISSED had them and nobody came. WAITS
+    counts requests that waited and began, MEDIAN how long; REFUSED what was asked for in vain. IDLE MOST names the
+    containers with the most idle hours. -o wide adds FAILED (bookings that the host could not keep), LONGEST wait,
+    and WAITING now. One who is in several groups counts in each.
     """
     from lxgpu.cli.times import lab_times  # noqa: PLC0415 -- not for --help
     from lxgpu.services import usage  # noqa: PLC0415
@@ -40,7 +46,7 @@ def report(out: Output, *, since: int, by: str) -> None:
     start = times.now - timedelta(seconds=since)
     rows = usage.report(_ground(policy or Policy(), start), since=start, now=times.now, by=by)
     title = f"since {times.show(start)} ({short_duration(since)})"
-    out.items("report", rows, report_columns(by), title=title)
+    out.items("report", rows, report_columns(by, rows, form=out.form), title=title)
 
 
 def _ground(policy: Policy, start: datetime) -> Ground:
@@ -62,20 +68,24 @@ def _ground(policy: Policy, start: datetime) -> Ground:
     )
 
 
-def report_columns(by: str) -> tuple[Column, ...]:
-    """One user, group or card a line."""
+def report_columns(by: str, rows: Iterable[UsageView] = (), *, form: str = "table") -> tuple[Column, ...]:
+    """One user, group or card a line; tables for people call cards as short as tells them apart."""
+    cards = short_uuids(row.name for row in rows if row.by == "gpu") if form in {"table", "wide"} else {}
 
     def wasted(item: object) -> str | None:
-        worst = cast("UsageView", item).wasted[:_WASTERS]
+        view = cast("UsageView", item)
+        # A person's own container says no more than the hours before it.
+        worst = [one for one in view.wasted if view.by != "user" or one.instance != view.name][:_WASTERS]
         return ", ".join(f"{one.instance} {one.idle_gpu_hours:.1f}h" for one in worst) or None
 
     return (
-        Column(by.upper(), "name", text=lambda name: name or "(no group)"),
+        Column(by.upper(), "name", text=lambda name: cards.get(name, name) or "(no group)"),
         Column("HELD", "held_gpu_hours", text=_hours),
         Column("USED", "used_gpu_hours", text=_hours),
         Column("IDLE", "idle_gpu_hours", text=_hours),
         Column("UNKNOWN", "unknown_gpu_hours", text=_hours),
-        Column("BOOKED", "bookings_honoured"),
+        Column("BOOKED", "bookings"),
+        Column("HONOURED", "bookings_honoured"),
         Column("MISSED", "bookings_missed"),
         Column("FAILED", "bookings_failed", wide=True),
         Column("WAITS", "waits"),

@@ -21,7 +21,8 @@ from lxgpu.policy.bounds import entitled_at
 from lxgpu.policy.calendar import Skyline, Span
 from lxgpu.policy.desk import Note
 from lxgpu.policy.guarantees import Guarantees
-from lxgpu.policy.preemption import lead_s
+from lxgpu.policy.lookup import owners_by_instance
+from lxgpu.units import format_duration
 
 ENDINGS = {"missed": "nobody used it", "failed": "its cards cannot be had", "cancelled": "it is given up"}
 
@@ -30,8 +31,9 @@ ENDINGS = {"missed": "nobody used it", "failed": "its cards cannot be had", "can
 class Effect:
     """One thing that an edit does: to whom, how many cards, from when on (None: at once, or when somebody waits).
 
-    `subject` is a person, a group, or a class. Codes: `takes`, `ends`, `booking_surplus`, `over_limit`,
-    `over_group_limit`, `over_class_limit`, `person_ended`, `class_gone`, `class_not_allowed`, `less_guaranteed`.
+    `subject` is a person or a group. Codes: `takes`, `ends`, `booking_surplus`, `booking_too_large`,
+    `booking_too_long`, `beyond_horizon`, `over_limit`, `over_group_limit`, `over_class_limit`, `person_ended`,
+    `class_gone`, `class_not_allowed`, `less_guaranteed`.
     """
 
     code: str
@@ -96,17 +98,17 @@ def _of_person(snapshot: Snapshot, person: str) -> Iterator[Effect]:
             text = f"{person} holds {_gpus(count)} in class {name} and may not ask in it any more"
             yield Effect("class_not_allowed", person, text, count)
     yield from _bookings(snapshot, person, mine)
+    yield from _beyond_rules(snapshot, person, mine)
 
 
 def _bookings(snapshot: Snapshot, person: str, mine: Iterable[Reservation]) -> Iterator[Effect]:
-    """Bookings that come to more than the person may have then: the newest is trimmed, a lead before it begins."""
+    """Bookings that come to more than the person may have then: the newest is trimmed, and begins with less."""
     kept: list[Reservation] = []
     for row in sorted(mine, key=lambda one: (one.created_at, one.id)):
         if row.start is None or row.until is None or row.kind is not Kind.BOOKING:
             continue
         kept.append(row)
         start = max(row.start, snapshot.now)
-        at = max(snapshot.now, start - timedelta(seconds=lead_s(snapshot.policy, row.class_name)))
         limit = entitled_at(snapshot, person, start).limit
         if entitled_at(snapshot, person, start).ended(start):
             limit = 0
@@ -115,8 +117,30 @@ def _bookings(snapshot: Snapshot, person: str, mine: Iterable[Reservation]) -> I
         if over and row.start > snapshot.now:
             when = show_instant(start, now=snapshot.now, zone=snapshot.policy.zone)
             text = f"takes {_gpus(over)} from {person} at {when}: booking {row.id} of {row.gpus}, may have {limit} then"
-            yield Effect("booking_surplus", person, text, over, at)
+            yield Effect("booking_surplus", person, text, over, start)
             kept[-1] = replace(row, gpus=row.gpus - over)
+
+
+def _beyond_rules(snapshot: Snapshot, person: str, mine: Iterable[Reservation]) -> Iterator[Effect]:
+    """Bookings that nobody could make any more; those that are made stay."""
+    rules, zone = snapshot.policy.rules.bookings, snapshot.policy.zone
+    last = snapshot.now + timedelta(seconds=rules.horizon_s)
+    for row in mine:
+        if row.start is None or row.until is None or row.kind is not Kind.BOOKING or not row.open:
+            continue
+        begins, ends, reach = (show_instant(at, now=snapshot.now, zone=zone) for at in (row.start, row.until, last))
+        what, stays = f"booking {row.id} of {person} at {begins}", "it stays, and no other like it can be made"
+        if row.gpus > rules.max_gpus:
+            text = f"{what} has {_gpus(row.gpus)}, and one booking may have {rules.max_gpus}: {stays}"
+            yield Effect("booking_too_large", person, text, row.gpus - rules.max_gpus, row.start)
+        length = int((row.until - row.start).total_seconds())
+        if length > rules.longest_s:
+            most = format_duration(rules.longest_s)
+            text = f"{what} lasts {format_duration(length)}, and one booking may last {most}: {stays}"
+            yield Effect("booking_too_long", person, text, at=row.start)
+        if row.until > last:
+            text = f"{what} ends at {ends}, and bookings may reach until {reach}: {stays}"
+            yield Effect("beyond_horizon", person, text, at=row.start)
 
 
 def _of_group(snapshot: Snapshot, name: str) -> Iterator[Effect]:
@@ -128,12 +152,13 @@ def _of_group(snapshot: Snapshot, name: str) -> Iterator[Effect]:
 
 
 def _classes_gone(snapshot: Snapshot) -> Iterator[Effect]:
-    names = [row.class_name for row in snapshot.records.assignments if row.live]
-    names += [row.class_name for row in snapshot.records.reservations]
-    gone = Counter(name for name in names if name and name not in snapshot.policy.classes)
-    for name, count in sorted(gone.items()):
-        text = f"there is no class {name} any more: {count} cards and reservations in it count as the lowest"
-        yield Effect("class_gone", name, text, count)
+    owners = owners_by_instance(snapshot.records.instances)
+    had = [(owners.get(row.instance, row.instance), row.class_name) for row in snapshot.records.assignments if row.live]
+    had += [(row.owner, row.class_name) for row in snapshot.records.reservations]
+    gone = Counter((person, name) for person, name in had if name and name not in snapshot.policy.classes)
+    for (person, name), count in sorted(gone.items()):
+        text = f"there is no class {name} any more: {count} cards and reservations of {person} count as the lowest"
+        yield Effect("class_gone", person, text, count)
 
 
 def _less_guaranteed(before: Snapshot, after: Snapshot) -> Iterator[Effect]:

@@ -44,7 +44,8 @@ class WasteView:
 class UsageView:
     """One user, group or card, or all (`by` is `total`). What a card cannot have, bookings and waits, is None there.
 
-    Of the hours held, `unknown_gpu_hours` are those in which nobody looked. `missed` bookings are those that nobody
+    Of the hours held, `unknown_gpu_hours` are those in which nobody looked. `bookings` are all of that time, those to
+    come and those given up too. `missed` bookings are those that nobody
     came to, `failed` those that the host could not keep. Waits are of requests that began in that time; `waiting` still
     do.
     """
@@ -55,6 +56,7 @@ class UsageView:
     used_gpu_hours: float
     idle_gpu_hours: float
     unknown_gpu_hours: float
+    bookings: int | None = None
     bookings_honoured: int | None = None
     bookings_missed: int | None = None
     bookings_failed: int | None = None
@@ -178,6 +180,7 @@ def _view(by: str, name: str, count: _Count, *, of_people: bool) -> UsageView:
 def _with_people(view: UsageView, count: _Count) -> UsageView:
     return replace(
         view,
+        bookings=len(count.states),
         bookings_honoured=sum(state in _HAD for state in count.states),
         bookings_missed=count.states.count(ReservationState.MISSED),
         bookings_failed=count.states.count(ReservationState.FAILED),

@@ -8,10 +8,12 @@ import pytest
 from inventory_rows import at
 from reservation_rows import booking, request
 
-from lxgpu.cli.bookings import columns, headline, next_steps, queue_columns, views_for
+from lxgpu.cli.bookings import columns, headline, next_steps, no_show_line, queue_columns, views_for
 from lxgpu.cli.render import Output, Screen
 from lxgpu.cli.times import Times
+from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import ReservationState
+from lxgpu.model.rules import BookingRules, Rules
 from lxgpu.model.snapshot import Records
 from lxgpu.services.reservationviews import InLine, Ledger, reservation_views, waiting_views
 
@@ -97,3 +99,21 @@ def test_one_container_alone():
     every = views(booking(), request())
     assert [view.id for view in views_for(every, "carol")] == ["q1"]
     assert views_for(every, None) == list(every)
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        (booking(state=ReservationState.ACTIVE), "log in or use them within 2h, or they go back"),
+        (booking(gpus=1, state=ReservationState.PREPARING), "log in or use it within 2h, or it goes back"),
+        (booking(), "log in or use them within 2h of its start, or they go back"),
+        (booking(state=ReservationState.ACTIVE, used_at=at(70)), ""),
+        (request(), ""),
+    ],
+)
+def test_a_booking_says_what_it_asks_of_its_person(row, line):
+    """The no-show rule, in the answer and not only in a notice when it is late; nothing once somebody came."""
+    policy = Policy(rules=Rules(bookings=BookingRules(no_show_s=7200)))
+    assert no_show_line(row, policy) == line
+    (view,) = views(row)
+    assert (line in next_steps(view, TIMES, running=True, come=line)) == bool(line)

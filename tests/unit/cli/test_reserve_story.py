@@ -317,3 +317,12 @@ def test_why_of_a_name_that_waits_says_for_what(lxgpu):
     by_name = [(one["code"], one["text"]) for one in lxgpu.items("why", "carol", noun="reasons")]
     assert by_name[-len(by_id) :] == by_id
     assert len(by_id) > 1
+
+
+def test_the_answers_to_reserve_and_extend_say_the_no_show_rule(lxgpu):
+    """Whoever books hears at once that nobody may stay away; with --dry-run and in JSON nothing of it is on stdout."""
+    rule = "log in or use them within 1h, or they go back"
+    assert rule in lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h")[1]
+    lxgpu.go_on(12)
+    assert rule in lxgpu("extend", "bob", "--for", "1h")[1]
+    assert rule not in lxgpu("extend", "bob", "--for", "1h", "-o", "json")[1]

@@ -22,7 +22,7 @@ from lxgpu.cli.top import bar
 from lxgpu.model.rules import IdleRules
 from lxgpu.services import looking, observe
 from lxgpu.services.sampling import take_samples
-from lxgpu.services.usage import Ground, report
+from lxgpu.services.usage import Ground, UsageView, WasteView, report
 
 
 @pytest.fixture
@@ -97,9 +97,25 @@ def test_report_in_json(site, capsys):
         rules=IdleRules(),
         groups_of=lambda _: (),
     )
+    uuid = site.inventory.read().held_by("alice")[0].slot.gpu
     for by, number in (("user", 2), ("group", 2), ("gpu", 2)):
         rows = report(ground, since=since, now=now, by=by)
         check(written(capsys, "report", rows, report_columns(by)), "report", number)
+        (line, *_) = written(capsys, "report", rows, report_columns(by, rows), form="table").splitlines()[1:]
+        assert line.split()[0] == {"user": "alice", "group": "(no", "gpu": uuid[:12].rstrip("-")}[by]
+
+
+def test_who_wastes_most_is_said_once(capsys):
+    """A person's own container is in the row already; another one of theirs is named."""
+    wasted = (WasteView("alice", 3.0), WasteView("alice-big", 1.0))
+    alone = UsageView("user", "bob", 1.0, 0.0, 1.0, 0.0, wasted=(WasteView("bob", 1.0),))
+    rows = (UsageView("user", "alice", 4.0, 0.0, 4.0, 0.0, wasted=wasted), alone)
+    _, first, second = written(capsys, "report", rows, report_columns("user", rows), form="table").splitlines()
+    assert first.endswith("alice-big 1.0h")
+    assert "alice 3.0h" not in first
+    assert second.endswith("-")
+    total = (UsageView("total", "all", 5.0, 0.0, 5.0, 0.0, wasted=wasted),)
+    assert "alice 3.0h" in written(capsys, "report", total, report_columns("user", total), form="table")
 
 
 @pytest.mark.parametrize(("percent", "drawn"), [(0, "....."), (50, "##..."), (100, "#####"), (101, "#####")])

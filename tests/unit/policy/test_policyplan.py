@@ -11,7 +11,7 @@ from reservation_rows import booking, request
 from lxgpu.model.gpu import Gpu
 from lxgpu.model.quota import BASE_TERMS, NOTHING, Group, Policy, Terms, Total
 from lxgpu.model.reservation import Reservation
-from lxgpu.model.rules import PreemptionRules, PriorityClass, Rules
+from lxgpu.model.rules import BookingRules, PreemptionRules, PriorityClass, Rules
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.policyplan import at_odds, effects_of
 
@@ -79,14 +79,14 @@ def test_a_lower_limit_takes_a_card_for_who_waits():
 
 
 def test_the_newest_booking_beyond_a_limit_is_trimmed():
-    """A lead before it begins; the older one stays as it is, and one that fits is nobody's loss."""
+    """From its beginning on; the older one stays as it is, and one that fits is nobody's loss."""
     older = booking("r1", gpus=1, class_name="normal")
     newer = booking("r2", gpus=2, class_name="normal", created_at=at(1))
     apart = booking("r3", gpus=1, class_name="normal", created_at=at(2), start=at(300), until=at(400))
     snapshot = world(older, newer, apart)
     (effect,) = effects_of(replace(snapshot, policy=with_users(bob={"limit": 3})), with_users(bob={"limit": 2}))
     assert (effect.code, effect.subject, effect.gpus) == ("booking_surplus", "bob", 1)
-    assert effect.at == at(60 - 9)
+    assert effect.at == at(60)
     assert effect.text == "takes 1 GPU from bob at 09:00: booking r2 of 2, may have 2 then"
 
 
@@ -94,7 +94,7 @@ def test_the_newest_booking_beyond_a_limit_is_trimmed():
     ("new", "expected"),
     [
         (with_users(alice={"until": at(-1)}), ("person_ended", "alice", 2)),
-        (replace(POLICY, classes={"other": replace(NORMAL, name="other")}), ("class_gone", "normal", 2)),
+        (replace(POLICY, classes={"other": replace(NORMAL, name="other")}), ("class_gone", "alice", 2)),
         (
             replace(POLICY, classes={**POLICY.classes, "normal": replace(NORMAL, max_gpus=1)}),
             ("over_class_limit", "alice", 1),
@@ -136,3 +136,31 @@ def test_more_for_somebody_is_no_finding():
         classes={**POLICY.classes, "low": PriorityClass("low", priority=1)},
     )
     assert effects_of(world(), more) == ()
+
+
+def test_bookings_that_could_not_be_made_any_more_are_told():
+    """Larger, longer, or further ahead than the new rules have it: each with its times, and that it stays."""
+    row = booking("r1", gpus=2, class_name="normal", start=at(60), until=at(300))
+    rules = BookingRules(max_gpus=1, longest_s=3600, horizon_s=2 * 3600)
+    effects = effects_of(world(row), replace(POLICY, rules=replace(POLICY.rules, bookings=rules)))
+    stays = "it stays, and no other like it can be made"
+    assert [(effect.code, effect.subject, effect.at, effect.text) for effect in effects] == [
+        (
+            "beyond_horizon",
+            "bob",
+            at(60),
+            f"booking r1 of bob at 09:00 ends at 13:00, and bookings may reach until 10:00: {stays}",
+        ),
+        (
+            "booking_too_large",
+            "bob",
+            at(60),
+            f"booking r1 of bob at 09:00 has 2 GPUs, and one booking may have 1: {stays}",
+        ),
+        (
+            "booking_too_long",
+            "bob",
+            at(60),
+            f"booking r1 of bob at 09:00 lasts 4h, and one booking may last 1h: {stays}",
+        ),
+    ]

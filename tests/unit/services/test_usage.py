@@ -130,6 +130,7 @@ def test_bookings_by_how_they_ended() -> None:
         )
     )["alice"]
     assert (found.bookings_honoured, found.bookings_missed, found.bookings_failed) == (2, 1, 1)
+    assert found.bookings == 5
 
 
 def of_site(site, since: datetime) -> dict[str, object]:
