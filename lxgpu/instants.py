@@ -10,49 +10,56 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, available_timezones
 
+from lxgpu.dayclock import DAYS, DayClock, is_clock, read_dayclock
 from lxgpu.errors import LxgpuError
 from lxgpu.units import format_duration, parse_duration
 
-_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_FULL_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WHEN = re.compile(r"(?:([a-z]{3,9}) )?([0-9]{1,2}):([0-9]{2})")
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _FULL = re.compile(
     _DATE.pattern + r"[ T]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?(Z|[+-][0-9]{2}:[0-9]{2})?"
 )
+_AHEAD = re.compile(r"(?:\+|in )(.*)", re.DOTALL)
 _YEARS = range(2000, 2200)
-_HELP = (
-    "a time is one of: now, +4h, 14:00 (today), tomorrow 09:00, mon 18:00 (the next one),"
-    " 2027-05-01 09:00, 2027-05-01 (its start), 2027-05-01T09:00:00Z"
-)
 
 
 def parse_instant(text: str, *, now: datetime, zone: tzinfo) -> datetime:
     """Reads a point in time and returns it in UTC; it may lie in the past (see `clamp_interval`).
 
     `14:00` is today even when it is over, so that nothing moves to another day unseen; `mon 18:00` is the first
-    one that is not before `now`; a date alone is its first moment.
+    one that is not before `now`, `next mon 18:00` the first after today; a day alone is its first moment. Upper and
+    lower case are the same.
 
     Args:
-        text: `now`, `+4h`, `14:00`, `today 14:00`, `tomorrow 09:00`, `mon 18:00`, `2027-05-01`,
-            `2027-05-01 09:00`, or RFC 3339 with its offset.
+        text: `now`, `+4h`, `in 4h`, `14:00`, `2pm`, `today 14:00`, `tomorrow 9am`, `tomorrow`, `mon 18:00`, `Friday`,
+            `next friday`, `2027-05-01`, `2027-05-01 09:00`, or RFC 3339 with its offset.
         now: aware; what `now`, `+4h` and the days are counted from.
         zone: the lab's zone, for texts without an offset.
 
     Raises:
         LxgpuError: `bad_time`: no such form, no such day, a local time that does not exist, or one that exists twice.
     """
-    if text == "now":
+    plain = text.strip(" ").lower()
+    if plain == "now":
         return now.astimezone(UTC)
-    if text.startswith("+"):
-        return now.astimezone(UTC) + timedelta(seconds=parse_duration(text[1:]))
-    if match := _WHEN.fullmatch(text):
-        return _clock_time(match, text=text, now=now, zone=zone)
-    if match := _FULL.fullmatch(text):
+    if ahead := _AHEAD.fullmatch(plain):
+        return now.astimezone(UTC) + timedelta(seconds=parse_duration(ahead[1]))
+    if match := _FULL.fullmatch(plain.upper()):
         return _full_time(match, text=text, zone=zone)
-    if _DATE.fullmatch(text):
-        return parse_day(text, zone=zone)
-    raise LxgpuError("bad_time", f"{text!r} is no time", why=_HELP)
+    return _on_day(read_dayclock(text), text=text, now=now, zone=zone)
+
+
+def parse_end(text: str, *, start: datetime, now: datetime, zone: tzinfo) -> datetime:
+    """Reads the end of what begins at `start`: as `parse_instant`, but a clock time alone is the first after the start.
+
+    Raises:
+        LxgpuError: `bad_time`.
+    """
+    clock = read_dayclock(text).clock if is_clock(text) else None
+    if clock is None:
+        return parse_instant(text, now=now, zone=zone)
+    local = start.astimezone(zone)
+    day = local.date() + timedelta(days=int(clock <= (local.hour, local.minute)))
+    return parse_instant(f"{day} {text}", now=now, zone=zone)
 
 
 def parse_day(text: str, *, zone: tzinfo) -> datetime:
@@ -80,22 +87,20 @@ def parse_utc(text: str) -> datetime:
     return _full_time(match, text=text, zone=UTC)
 
 
-def _clock_time(match: re.Match[str], *, text: str, now: datetime, zone: tzinfo) -> datetime:
-    word, hour, minute = match.groups()
+def _on_day(found: DayClock, *, text: str, now: datetime, zone: tzinfo) -> datetime:
     local = now.astimezone(zone)
-    ahead = 0
-    weekday = None
-    if word == "tomorrow":
-        ahead = 1
-    elif word in _DAYS or word in _FULL_DAYS:
-        weekday = (_DAYS if word in _DAYS else _FULL_DAYS).index(word)
-        ahead = (weekday - local.weekday()) % 7
-    elif word not in (None, "today"):
-        raise LxgpuError("bad_time", f"{text!r} is no time", why=_HELP)
-    day = local.date() + timedelta(days=ahead)
-    naive = _naive((day.year, day.month, day.day, hour, minute), text=text)
-    if weekday is not None and naive < local.replace(tzinfo=None):
+    if _DATE.fullmatch(found.day):
+        year, month, number = (int(part) for part in found.day.split("-"))
+        day, moves = _naive((year, month, number), text=text).date(), False
+    else:
+        moves = found.day in DAYS
+        ahead = (DAYS.index(found.day) - local.weekday()) % 7 if moves else int(found.day == "tomorrow")
+        day = local.date() + timedelta(days=7 if found.later and ahead == 0 else ahead)
+    naive = _naive((day.year, day.month, day.day, *(found.clock or (0, 0))), text=text)
+    if moves and naive < local.replace(tzinfo=None):
         naive += timedelta(days=7)
+    if found.clock is None:  # where midnight is skipped or comes twice, fold=0 gives the first moment of the day
+        return naive.replace(tzinfo=zone).astimezone(UTC)
     return at_wall(naive, zone)
 
 
@@ -108,16 +113,28 @@ def _full_time(match: re.Match[str], *, text: str, zone: tzinfo) -> datetime:
     try:
         return datetime.fromisoformat(naive.isoformat() + offset).astimezone(UTC)
     except ValueError as error:
-        raise LxgpuError("bad_time", f"{text!r} has no valid offset", why="an offset is Z or like +08:00") from error
+        raise LxgpuError(
+            "bad_time",
+            f"{text!r} has no valid offset",
+            why="an offset is Z or like +08:00",
+            fix="write it like 2027-05-01T09:00:00+08:00",
+        ) from error
 
 
 def _naive(numbers: tuple[str | int, ...] | list[str], *, text: str) -> datetime:
     try:
         naive = datetime(*(int(number) for number in numbers))  # type: ignore[arg-type]  # noqa: DTZ001 -- local, zone comes later
     except ValueError as error:
-        raise LxgpuError("bad_time", f"{text!r} is no time", why=str(error)) from error
+        raise LxgpuError(
+            "bad_time",
+            f"{text!r} is no time",
+            why="the calendar has no such day, or the day no such hour",
+            fix="a date is written year, month, day, and a clock time goes to 23:59: 2027-05-01 09:00",
+        ) from error
     if naive.year not in _YEARS:
-        raise LxgpuError("bad_time", f"{text!r} is no time", why=f"years go from {_YEARS[0]} to {_YEARS[-1]}")
+        raise LxgpuError(
+            "bad_time", f"{text!r} is no time", why=f"years go from {_YEARS[0]} to {_YEARS[-1]}", fix="look at the year"
+        )
     return naive
 
 
@@ -144,8 +161,10 @@ def at_wall(naive: datetime, zone: tzinfo) -> datetime:
     return first
 
 
-def clamp_interval(start: datetime, end: datetime, *, now: datetime) -> tuple[datetime, datetime]:
+def clamp_interval(start: datetime, end: datetime, *, now: datetime, zone: tzinfo = UTC) -> tuple[datetime, datetime]:
     """Checks a half-open interval that somebody asks for, and moves a start in the past to `now`.
+
+    `zone` is the one in which errors name times.
 
     Raises:
         LxgpuError: `bad_time`: it ends before it starts, has no length, or is over.
@@ -154,18 +173,24 @@ def clamp_interval(start: datetime, end: datetime, *, now: datetime) -> tuple[da
         raise LxgpuError(
             "bad_time",
             "the end is not after the start",
-            why=f"from {format_utc(start)} until {format_utc(end)}",
-            fix="an end on the next day needs its day: tomorrow 02:00",
+            why=f"from {_whole(start, zone)} until {_whole(end, zone)}",
+            fix="an end on another day needs its day: 'tomorrow 02:00'",
         )
     if end <= now:
         ago = format_duration(int((now - end).total_seconds()))
+        clock = end.astimezone(zone).strftime("%H:%M")
         raise LxgpuError(
             "bad_time",
             f"that time is over: it ended {ago} ago",
-            why=f"it ends at {format_utc(end)}, and now is {format_utc(now)}",
-            fix="name the day if you mean another one, such as tomorrow 09:30",
+            why=f"it ends at {_whole(end, zone)}, and now is {_whole(now, zone)}",
+            fix=f"name the day if you mean another one, such as 'tomorrow {clock}'",
         )
     return max(start, now), end
+
+
+def _whole(at: datetime, zone: tzinfo) -> str:
+    """A time for people with its day and zone, to be set beside another."""
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M} {zone}"
 
 
 def format_utc(at: datetime) -> str:
@@ -189,7 +214,7 @@ def show_instant(at: datetime, *, now: datetime, zone: tzinfo) -> str:
     if ahead == 1:
         return f"tomorrow {clock}"
     if 1 < ahead < 7:  # noqa: PLR2004 -- the days of a week
-        return f"{_DAYS[local.weekday()]} {clock}"
+        return f"{DAYS[local.weekday()]} {clock}"
     return f"{local:%Y-%m-%d} {clock}"
 
 

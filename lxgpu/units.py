@@ -47,11 +47,19 @@ LONGEST_S = 3650 * DAY
 LARGEST_BYTES = 2**63 - 1
 """No size is larger: LXD counts in signed 64-bit integers."""
 
+_UNIT_WORDS = {
+    WEEK: "w|weeks?",
+    DAY: "d|days?",
+    HOUR: "h|hrs?|hours?",
+    MINUTE: "m|mins?|minutes?",
+    1: "s|secs?|seconds?",
+}
 _DURATION = re.compile(
-    r"(?=[0-9])(?:([0-9]{1,9})w)?(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?"
+    "(?=[0-9])" + " ?".join(f"(?:([0-9]{{1,9}}(?:\\.[0-9]{{1,6}})?) ?(?:{word}))?" for word in _UNIT_WORDS.values())
 )
-_DURATION_UNITS = (WEEK, DAY, HOUR, MINUTE, 1)
-_DURATION_HELP = "a duration is a number and its unit, largest unit first: 30s, 90m, 4h, 2d, 1d12h, 2w"
+_HOURS_MINUTES = re.compile(r"([0-9]{1,9}h)([0-9]{2})")
+_MILLION = 10**6
+_DURATION_HELP = "a duration is a number and its unit, largest unit first: 30s, 90m, 1.5h, 4 hours, 2d, 1d12h, 2w"
 
 _SIZE = re.compile(r"([0-9]{1,20})(?:\.([0-9]{1,12}))?([A-Za-z]{1,5})")
 _SIZE_HELP = "a size is a number and its unit: 512MiB, 64GiB, 1.5TiB (powers of 1024), or 2GB (powers of 1000)"
@@ -61,26 +69,43 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 def parse_duration(text: str) -> int:
-    """Reads `90m`, `4h`, `1d12h`, `2w` and returns whole seconds.
+    """Reads `90m`, `90min`, `4h`, `4 hours`, `1h30`, `1.5h`, `1d 12h`, `2w` and returns whole seconds.
+
+    Upper and lower case are the same; only the last number may have a fraction.
 
     Raises:
         LxgpuError: `bad_time`, saying what is accepted.
     """
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise LxgpuError("bad_time", f"{text!r} is no duration", why=_DURATION_HELP, fix=_duration_hint(text))
-    seconds = sum(int(number) * unit for number, unit in zip(match.groups("0"), _DURATION_UNITS, strict=True))
+    plain = re.sub(" +", " ", text.strip(" ")).lower() if text.isascii() else text
+    clock = _HOURS_MINUTES.fullmatch(plain)
+    if clock is not None and int(clock[2]) < HOUR // MINUTE:
+        plain = f"{clock[1]}{clock[2]}m"
+    match = _DURATION.fullmatch(plain)
+    parts = (
+        [(number, unit) for number, unit in zip(match.groups(), _UNIT_WORDS, strict=True) if number] if match else []
+    )
+    if not parts or any("." in number for number, _ in parts[:-1]):
+        raise LxgpuError("bad_time", f"{text!r} is no duration", why=_DURATION_HELP, fix=_duration_hint(plain))
+    seconds, left = divmod(sum(_millionths(number) * unit for number, unit in parts), _MILLION)
+    if left:
+        raise LxgpuError(
+            "bad_time", f"{text!r} is no whole number of seconds", why=_DURATION_HELP, fix="give whole ones"
+        )
     if seconds > LONGEST_S:
         raise LxgpuError("bad_time", f"{text!r} is too long", why=f"the longest duration is {LONGEST_S // DAY}d")
     return seconds
 
 
-def _duration_hint(text: str) -> str:
-    bare = text.strip()
-    if _WHOLE.fullmatch(bare):
-        return f"say {bare}m for minutes, {bare}h for hours or {bare}d for days"
-    squeezed = re.sub(r"\s+", "", bare.lower())
-    return f"say {squeezed}" if squeezed != text and _DURATION.fullmatch(squeezed) else ""
+def _millionths(number: str) -> int:
+    """`1.5` → 1500000, exactly; the grammar takes six digits behind the point."""
+    whole, _, rest = number.partition(".")
+    return int(whole + rest.ljust(6, "0"))
+
+
+def _duration_hint(plain: str) -> str:
+    if _WHOLE.fullmatch(plain):
+        return f"say {plain}m for minutes, {plain}h for hours or {plain}d for days"
+    return "write it like 4h"
 
 
 def parse_size(text: str) -> int:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lxgpu"
 LONGEST_MODULE = 350
 
-BASE = {"__init__", "errors", "figures", "units", "instants", "plain"}
+BASE = {"__init__", "errors", "figures", "units", "dayclock", "instants", "plain"}
 LAYERS: dict[str, set[str]] = {
     "__init__": set(),
     "__main__": {"cli"},
@@ -22,7 +22,8 @@ LAYERS: dict[str, set[str]] = {
     "figures": set(),
     "plain": set(),
     "units": {"errors", "figures"},
-    "instants": {"errors", "units"},
+    "dayclock": {"errors"},
+    "instants": {"errors", "units", "dayclock"},
     "model": BASE,
     "ports": BASE | {"model"},
     "policy": BASE | {"model"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
@@ -13,7 +13,7 @@ from lxgpu.cli.news import say_pause, start_daemon
 from lxgpu.cli.render import Column, Output
 from lxgpu.figures import short_duration
 from lxgpu.model.cardnames import short_model
-from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views, short_ids
+from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views
 
 if TYPE_CHECKING:
     from lxgpu.cli.times import Times
@@ -105,10 +105,10 @@ def views_for(rows: Iterable[ReservationView], instance: str | None) -> list[Res
     return [view for view in rows if instance is None or view.instance == instance]
 
 
-def columns(views: Iterable[ReservationView], times: Times, *, form: str) -> tuple[Column, ...]:
+def columns(times: Times) -> tuple[Column, ...]:
     """Reservations, one a line."""
     return (
-        _id_column(views, form),
+        Column("ID", "id"),
         Column("CONTAINER", "instance"),
         Column("KIND", "kind", text=lambda kind: _KINDS.get(kind, str(kind))),
         Column("GPUS", "gpus"),
@@ -126,9 +126,7 @@ def columns(views: Iterable[ReservationView], times: Times, *, form: str) -> tup
     )
 
 
-def queue_columns(
-    views: Iterable[ReservationView], line: Mapping[str, InLine], times: Times, *, form: str
-) -> tuple[Column, ...]:
+def queue_columns(line: Mapping[str, InLine], times: Times) -> tuple[Column, ...]:
     """Those that wait, with what they wait for."""
 
     def why(item: object) -> str | None:
@@ -136,7 +134,7 @@ def queue_columns(
         return (place.why or None) if place else None
 
     return (
-        _id_column(views, form),
+        Column("ID", "id"),
         Column("LINE", "position"),
         Column("CONTAINER", "instance"),
         Column("KIND", "kind", text=lambda kind: _KINDS.get(kind, str(kind))),
@@ -174,7 +172,7 @@ def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: T
     found = ledger(policy, now=times.now)
     found = replace(found, rows=tuple(rows))
     views = reservation_views(found)
-    out.items("reservations", views, columns(views, times, form=out.form))
+    out.items("reservations", views, columns(times))
     say_pause(out.screen, times)
     if out.structured or not views:
         return
@@ -245,12 +243,6 @@ def _waits(view: ReservationView, cards: str, times: Times, why: str) -> str:
 def _from(view: ReservationView) -> str:
     names = list(dict.fromkeys(one.instance for one in view.displaced))
     return f" (from {', '.join(names)})" if names else ""
-
-
-def _id_column(views: Iterable[ReservationView], form: str) -> Column:
-    names = short_ids(view.id for view in views) if form in {"table", "wide"} else {}
-    text: Callable[[str], str] = lambda identifier: names.get(identifier, identifier)  # noqa: E731 -- a value handed on
-    return Column("ID", "id", text=text)
 
 
 def _model(model: str) -> str:

@@ -28,7 +28,7 @@ def extend(out: Output, name: str, *, seconds: int, dry_run: bool, yes: bool) ->
 
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))
-        times = Times(now=site.clock.now(), zone=site.policy().zone)
+        times = Times(now=site.clock.now(), zone=site.policy().zone, screen=out.screen)
         if dry_run:
             bookings.rehearsed(out, extending.plan_extend(site, name, seconds=seconds).plan, times)
             return
@@ -60,7 +60,7 @@ def keep(out: Output, name: str, *, seconds: int, reason: str, dry_run: bool, ye
 
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))
-        times = Times(now=site.clock.now(), zone=site.policy().zone)
+        times = Times(now=site.clock.now(), zone=site.policy().zone, screen=out.screen)
         if dry_run:
             bookings.rehearsed(out, keeping.plan_keep(site, name, seconds=seconds, reason=reason).plan, times)
             return

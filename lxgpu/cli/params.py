@@ -57,6 +57,16 @@ class When(NamedTuple):
 
         return parse_instant(self.text, now=now, zone=zone)
 
+    def ending(self, start: datetime, *, now: datetime, zone: tzinfo) -> datetime:
+        """The instant in UTC as an end: a clock time alone is the first one after `start`.
+
+        Raises:
+            LxgpuError: as `at`.
+        """
+        from lxgpu.instants import parse_end  # noqa: PLC0415
+
+        return parse_end(self.text, start=start, now=now, zone=zone)
+
 
 class GpuCount(NamedTuple):
     """`--gpus N` (a total) or `--gpus +N` (so many more)."""
@@ -68,9 +78,9 @@ class GpuCount(NamedTuple):
 def _duration(text: str) -> int:
     from lxgpu.units import parse_duration  # noqa: PLC0415 -- when there is one to read
 
-    seconds = parse_duration(text)
+    seconds = 0 if text.strip(" ") == "0" else parse_duration(text)
     if seconds == 0:  # "none was given" is another thing
-        raise LxgpuError("bad_time", f"{text!r} is no time at all", fix="leave the option out, or give it a time")
+        raise LxgpuError("bad_time", f"{text!r} is no time at all", fix="give it a time, as 30m or 4h")
     return seconds
 
 

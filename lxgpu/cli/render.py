@@ -91,6 +91,7 @@ class Screen:
         self.quiet = quiet
         self.debug = debug
         self.document_written = False
+        self.zone = ""  # of the times that were shown, until it was said
 
     def colored(self, stream: TextIO) -> bool:
         """Whether to colour what goes to a stream: --color, then NO_COLOR, FORCE_COLOR, TERM and the terminal."""
@@ -177,6 +178,7 @@ class Output:
                 self.screen.data(columns[0].cell(row))
         else:
             self._table(rows, columns, title=title, empty=empty)
+            self._say_zone()
 
     def item(self, noun: str, item: object, columns: Sequence[Column]) -> None:
         """Write one thing: for people one line a field; else as a list of one."""
@@ -188,6 +190,7 @@ class Output:
         shown = [column for column in columns if self.form == "wide" or not column.wide]
         for line in lines([(f"{column.header}:", column.cell(item)) for column in shown]):
             self.screen.data(line)
+        self._say_zone()
 
     def sheet(
         self,
@@ -211,6 +214,7 @@ class Output:
         rows = [(label if not at else "", line) for label, texts in found if label for at, line in enumerate(texts)]
         for line in lines(rows):
             self.screen.data(line)
+        self._say_zone()
 
     def plan(
         self, plan: Plan, *, show: Callable[[datetime], str] | None = None, words: Mapping[str, str] | None = None
@@ -223,8 +227,7 @@ class Output:
             keys = ("decision", "reasons", "steps", "victims", "when")
             self.items("plans", [{key: getattr(plan, key) for key in keys}], PLAN_COLUMNS)
             return
-        people = self.form in {"table", "wide"}
-        if people:
+        if people := self.form in {"table", "wide"}:
             names = {**_ANSWERS, **(words or {})}
             answer = names.get(plan.decision.value, plan.decision.value)
             for reason in plan.reasons:
@@ -238,6 +241,12 @@ class Output:
             Column("AT", "at", text=show) if column.header == "AT" and people else column for column in PLAN_COLUMNS
         ]
         self.items("steps", plan.steps, columns)
+
+    def _say_zone(self) -> None:
+        """Below what had times in it: whose they are; on terminals and in wide tables."""
+        if self.screen.zone and self.header and (self.form == "wide" or sys.stdout.isatty()):
+            self.screen.note(f"times in {self.screen.zone}")
+        self.screen.zone = ""
 
     def _document(self, noun: str, rows: list[object], error: LxgpuError | None) -> None:
         from lxgpu.plain import plain  # noqa: PLC0415
@@ -261,8 +270,8 @@ class Output:
         if self.header:
             writer.writerow([column.key for column in columns])
         writer.writerows([cell(column.of(row), unknown="") for column in columns] for row in rows)
-        if text.getvalue():
-            self.screen.data(text.getvalue().removesuffix("\n"))
+        if written := text.getvalue():
+            self.screen.data(written.removesuffix("\n"))
 
     def _table(self, rows: list[object], columns: Sequence[Column], *, title: str, empty: str) -> None:
         shown = [column for column in columns if self.form == "wide" or not column.wide]

@@ -56,7 +56,7 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
         if name is not None and not views and name not in {one.name for one in published.instances}:
             fix = "lxgpu ls lists those there are"
             raise LxgpuError("not_found", f"there is no container {name}", fix=fix) from error
-        out.items("reservations", views, bookings.columns(views, times, form=out.form), empty=NOTHING)
+        out.items("reservations", views, bookings.columns(times), empty=NOTHING)
         say_pause(out.screen, times)
         return
     if name is not None and not any(row.instance == name for row in found.rows):
@@ -67,12 +67,12 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
         _calendar(out, found, times, ahead_s)
     elif shape == "queue":
         views = bookings.views_for(waiting_views(found), name)
-        columns = bookings.queue_columns(views, found.line, times, form=out.form)
+        columns = bookings.queue_columns(found.line, times)
         out.items("reservations", views, columns, empty="nobody waits")
         say_pause(out.screen, times)
     else:
         views = bookings.views_for(reservation_views(found), name)
-        columns = bookings.columns(views, times, form=out.form)
+        columns = bookings.columns(times)
         out.items("reservations", views, columns, title=bookings.headline(views), empty=NOTHING)
 
 
@@ -130,7 +130,7 @@ def show(out: Output, identifier: str) -> None:
     row = find(wiring.site(out.screen.note, read_only=True), identifier)
     found = bookings.ledger_of(policy, row, now=times.now)
     view = view_of(found, row)
-    columns = bookings.columns([view], times, form=out.form)
+    columns = bookings.columns(times)
     out.sheet("reservations", view, columns, lambda: bookings.sheet(found, view, times))
 
 
@@ -173,12 +173,12 @@ def edit(
         begin, end = edited_time(at=at, until=until, for_s=for_s, start=row.start, now=now, zone=policy.zone)
         if dry_run:
             plan = reserve.plan_edit(site, row.id, gpus=count, at=begin, until=end, note=note)
-            bookings.rehearsed(out, plan, Times(now=now, zone=policy.zone))
+            bookings.rehearsed(out, plan, Times(now=now, zone=policy.zone, screen=out.screen))
             return
         with recording(site, row.instance):
             changed = reserve.edit(site, row.id, gpus=count, at=begin, until=end, note=note)
         steps.done(row.id, "changed")
-    bookings.show_made(out, [changed], policy, Times(now=site.clock.now(), zone=policy.zone))
+    bookings.show_made(out, [changed], policy, Times(now=site.clock.now(), zone=policy.zone, screen=out.screen))
 
 
 @reservation.command()
@@ -199,7 +199,7 @@ def cancel(out: Output, identifier: str, *, series: bool, dry_run: bool, yes: bo
 
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(identifier))
-        times = Times(now=site.clock.now(), zone=site.policy().zone)
+        times = Times(now=site.clock.now(), zone=site.policy().zone, screen=out.screen)
         if dry_run:
             bookings.rehearsed(out, reserve.plan_cancel(site, identifier, series=series), times)
             return
@@ -207,4 +207,4 @@ def cancel(out: Output, identifier: str, *, series: bool, dry_run: bool, yes: bo
         steps.done(ended[0].id, "given up" if len(ended) == 1 else f"{len(ended)} given up")
     found = replace(bookings.ledger(site.policy(), now=times.now), rows=ended)
     views = reservation_views(found)
-    out.items("reservations", views, bookings.columns(views, times, form=out.form))
+    out.items("reservations", views, bookings.columns(times))

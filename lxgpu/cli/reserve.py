@@ -72,7 +72,7 @@ def reserve(
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))
         policy, now = site.policy(), site.clock.now()
-        times = Times(now=now, zone=policy.zone)
+        times = Times(now=now, zone=policy.zone, screen=out.screen)
         asked = asked_time(at=at, until=until, for_s=for_s, now=now, zone=policy.zone)
         if asked.began is not None:
             out.screen.note(f"it began at {times.show(asked.began)}, so it counts from now on")
@@ -100,7 +100,7 @@ def reserve(
         if wait:
             rows = (service.wait(site, rows[0].id), *rows[1:])
         steps.done(name, rows[0].state.value)
-    bookings.show_made(out, rows, policy, Times(now=site.clock.now(), zone=policy.zone))
+    bookings.show_made(out, rows, policy, Times(now=site.clock.now(), zone=policy.zone, screen=out.screen))
 
 
 def _check(count: GpuCount, *, at: When | None, weekly: bool, no_warning: bool, reason: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lxgpu.errors import LxgpuError
 from lxgpu.instants import clamp_interval
+from lxgpu.units import short_duration
 
 if TYPE_CHECKING:
     from lxgpu.cli.params import When
@@ -26,18 +27,39 @@ def asked_time(*, at: When | None, until: When | None, for_s: int | None, now: d
     """The time of a reservation. What began already counts from now on.
 
     Raises:
-        LxgpuError: `usage` (both of --for and --until, or none), `bad_time`.
+        LxgpuError: `usage` (both of --for and --until, or none), `bad_time` (with the two times).
     """
-    if (for_s is None) == (until is None):
+    check_once(for_s=for_s, until=until)
+    if for_s is None and until is None:
         raise LxgpuError("usage", "say for how long, or until when", fix="--for 4h, or --until 18:00")
     start = now if at is None else at.at(now=now, zone=zone)
-    end = until.at(now=now, zone=zone) if until is not None else start + timedelta(seconds=for_s or 0)
-    clamped, end = clamp_interval(start, end, now=now)
+    if until is None:
+        end = start + timedelta(seconds=for_s or 0)
+    else:  # without a start a clock time that is over is no other day's: nobody books a day unseen
+        end = until.at(now=now, zone=zone) if at is None else until.ending(start, now=now, zone=zone)
+    clamped, end = clamp_interval(start, end, now=now, zone=zone)
     soon = at is None or clamped == now
     seconds = int((end - clamped).total_seconds())
     if seconds < 1:
         raise LxgpuError("bad_time", "that is no time at all", fix="give it a later end")
     return Asked(at=None if soon else clamped, duration_s=seconds, began=start if start < clamped else None)
+
+
+def check_once(*, for_s: int | None, until: When | None) -> None:
+    """Refuse an end that is said in two ways; error `usage`."""
+    if for_s is not None and until is not None:
+        raise LxgpuError(
+            "usage", "both --for and --until were given, and they say the same thing", fix="leave one of them out"
+        )
+
+
+def _new_end(until: When, start: datetime | None, *, now: datetime, zone: tzinfo) -> datetime:
+    """A clock time alone is the first one after the start, or after now for what has begun."""
+    if start is None:
+        return until.at(now=now, zone=zone)
+    end = until.at(now=now, zone=zone) if start <= now else until.ending(start, now=now, zone=zone)
+    clamp_interval(start, end, now=now, zone=zone)
+    return end
 
 
 def edited_time(
@@ -48,13 +70,15 @@ def edited_time(
     Raises:
         LxgpuError: `usage` (both of --for and --until, or --for without a start), `bad_time`.
     """
-    if for_s is not None and until is not None:
-        raise LxgpuError("usage", "--for and --until say the same thing twice", fix="give one of them")
+    check_once(for_s=for_s, until=until)
     begin = at.at(now=now, zone=zone) if at is not None else None
     if begin is not None and begin < now:
-        raise LxgpuError("bad_time", "that start is over", fix="give a time that is still to come")
+        ago = short_duration((now - begin).total_seconds())
+        raise LxgpuError(
+            "bad_time", f"that start is over: it was {ago} ago", fix="give a time that is still to come, with its day"
+        )
     if until is not None:
-        return begin, until.at(now=now, zone=zone)
+        return begin, _new_end(until, begin or start, now=now, zone=zone)
     if for_s is None:
         return begin, None
     first = begin or start

@@ -21,9 +21,13 @@ class Times:
 
     now: datetime
     zone: tzinfo
+    screen: Screen | None = None
+    """Where the zone is to be said once, below what is shown."""
 
     def show(self, at: datetime) -> str:
         """A point in time: `18:00`, `tomorrow 09:00`, `2027-05-01 09:00`."""
+        if self.screen is not None:
+            self.screen.zone = str(self.zone)
         return show_instant(at, now=self.now, zone=self.zone)
 
     def until(self, at: datetime) -> str:
@@ -41,5 +45,5 @@ def lab_times(screen: Screen) -> tuple[Times, Policy | None]:
         if error.code != "bad_file":
             raise
         screen.warn(f"times are in UTC, since there is no policy that holds: {error.brief}")
-        return Times(now=datetime.now(UTC), zone=UTC), None
-    return Times(now=datetime.now(UTC), zone=policy.zone), policy
+        return Times(now=datetime.now(UTC), zone=UTC, screen=screen), None
+    return Times(now=datetime.now(UTC), zone=policy.zone, screen=screen), policy

@@ -259,7 +259,7 @@ def _time(site: Site, at: str | None, seconds: int) -> tuple[datetime | None, in
         return None, seconds
     now = site.clock.now()
     start = parse_instant(at, now=now, zone=site.policy().zone)
-    begins, ends = clamp_interval(start, start + timedelta(seconds=seconds), now=now)
+    begins, ends = clamp_interval(start, start + timedelta(seconds=seconds), now=now, zone=site.policy().zone)
     return begins, int((ends - begins).total_seconds())
 
 

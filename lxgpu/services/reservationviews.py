@@ -6,7 +6,7 @@ Unknown is None everywhere, never zero. Times are UTC.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -179,12 +179,3 @@ def claims_of(records: Records, instance: str) -> tuple[Reservation, ...]:
     """The open claims of an instance to get cards back, oldest first."""
     mine = (row for row in records.reservations if row.kind is Kind.RETURN and row.instance == instance)
     return tuple(sorted(mine, key=lambda row: (row.created_at, row.id)))
-
-
-def short_ids(ids: Iterable[str], *, shortest: int = 8) -> dict[str, str]:
-    """Each id and its shortest beginning that no other one has."""
-    every = list(dict.fromkeys(ids))
-    length = shortest
-    while len({one[:length] for one in every}) < len(every):
-        length += 1
-    return {one: one[:length] for one in every}

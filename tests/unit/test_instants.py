@@ -18,6 +18,7 @@ from lxgpu.instants import (
     format_utc,
     load_zone,
     parse_day,
+    parse_end,
     parse_instant,
     parse_utc,
     show_instant,
@@ -46,6 +47,8 @@ def test_a_time_means_one_moment_or_is_refused(case):
     assert raised.value.code == "bad_time"
     assert case["error"] in raised.value.brief
     assert case.get("fix", "") in raised.value.fix
+    assert case.get("why", "") in " ".join(raised.value.why)
+    assert raised.value.fix
 
 
 @given(at=INSTANTS, now=INSTANTS, zone=st.sampled_from(ZONES), near=st.booleans())
@@ -56,6 +59,24 @@ def test_what_is_shown_is_read_back(at, now, zone, near):
     minute = at.replace(second=0, microsecond=0)
     text = show_instant(at, now=now, zone=ZoneInfo(zone))
     assert parse_instant(text, now=now, zone=ZoneInfo(zone)) == minute
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("18:00", "2027-03-02 18:00"),
+        ("6pm", "2027-03-02 18:00"),
+        ("02:00", "2027-03-03 02:00"),
+        ("14:00", "2027-03-03 14:00"),
+        ("today 18:00", "2027-03-01 18:00"),
+        ("wed 09:00", "2027-03-03 09:00"),
+    ],
+)
+def test_a_clock_time_ends_what_begins_before_it(text, end):
+    """Of a booking from tomorrow 14:00 on: that day, or the next one; with a day it means that day."""
+    zone = ZoneInfo("Asia/Shanghai")
+    start = datetime(2027, 3, 2, 14, tzinfo=zone)
+    assert parse_end(text, start=start, now=NOON, zone=zone) == datetime.fromisoformat(end).replace(tzinfo=zone)
 
 
 @given(at=INSTANTS)

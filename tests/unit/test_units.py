@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from lxgpu import units
 from lxgpu.errors import LxgpuError
 
+LIKE = "write it like 4h"
+
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
@@ -21,6 +23,17 @@ from lxgpu.errors import LxgpuError
         ("2w", 1209600),
         ("1h30m10s", 5410),
         ("0s", 0),
+        ("4H", 14400),
+        ("4 h", 14400),
+        ("90min", 5400),
+        ("4hours", 14400),
+        ("4 hours", 14400),
+        ("1 hour 30 minutes", 5400),
+        ("1h30", 5400),
+        ("1.5h", 5400),
+        ("1h0.5m", 3630),
+        ("1d 12h", 129600),
+        ("2 Weeks", 1209600),
         ("3650d", units.LONGEST_S),
     ],
 )
@@ -34,19 +47,23 @@ def test_durations_are_read(text, seconds):
     [
         ("4", "say 4m for minutes, 4h for hours or 4d for days"),
         ("0", "say 0m for minutes, 0h for hours or 0d for days"),
-        ("4 h", "say 4h"),
-        ("4H", "say 4h"),
-        ("", ""),
-        ("h", ""),
-        ("1h1d", ""),
-        ("1h1h", ""),
-        ("-4h", ""),
-        ("1.5h", ""),
-        ("4hours", ""),
-        ("4h\n", "say 4h"),
-        ("٤h", ""),
+        ("", LIKE),
+        ("h", LIKE),
+        ("1h1d", LIKE),
+        ("1h1h", LIKE),
+        ("1h60", LIKE),
+        ("1h5", LIKE),
+        ("1d30", LIKE),
+        ("1.5d12h", LIKE),
+        ("1,5h", LIKE),
+        (".5h", LIKE),
+        ("-4h", LIKE),
+        ("four hours", LIKE),
+        ("4h\n", LIKE),
+        ("٤h", LIKE),
+        ("0.00001s", "give whole ones"),
         ("3651d", ""),
-        ("9999999999h", ""),
+        ("9999999999h", LIKE),
     ],
 )
 def test_what_is_no_duration_is_refused_with_advice(text, fix):

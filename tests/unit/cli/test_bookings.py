@@ -72,7 +72,7 @@ def test_the_list_and_the_line_for_people(capsys):
     found = Ledger(Records(1, None, reservations=rows), rows, (), LINE)
     every = reservation_views(found)
     assert headline(every) == "1 booked, 1 waiting"
-    Output(Screen()).items("reservations", every, columns(every, TIMES, form="table"))
+    Output(Screen()).items("reservations", every, columns(TIMES))
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split() == [
         "ID",
@@ -90,7 +90,7 @@ def test_the_list_and_the_line_for_people(capsys):
     assert shown[1].split() == ["r1", "bob", "booking", "2", "A100", "scheduled", "09:00", "13:00", "-", "-", "paper"]
     assert shown[2].split() == ["q1", "carol", "request", "1", "any", "waiting", "-", "-", "2", "13:00", "-"]
     line = waiting_views(found)
-    Output(Screen()).items("reservations", line, queue_columns(line, LINE, TIMES, form="table"))
+    Output(Screen()).items("reservations", line, queue_columns(LINE, TIMES))
     assert capsys.readouterr().out.splitlines()[1].endswith("any    13:00   none free")
 
 

@@ -251,7 +251,7 @@ def test_a_thread_in_the_background_does_not_take_part_in_the_end():
     [
         ("attach x --gpus nope", "lxgpu attach --help"),
         ("-q create a --memory lots", "lxgpu create --help"),
-        ("history --since never", "lxgpu history --help"),
+        ("history --since never", "write it like 4h"),
         ("reserve bob --no-warning --gpus 1 --for 2h", "lxgpu reserve --help"),
         ("create BAD_NAME", ""),
         ("ls --frob", "lxgpu ls --help"),

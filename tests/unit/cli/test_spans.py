@@ -35,6 +35,9 @@ def local(text):
         ({"at": "tomorrow 09:00", "until": "tomorrow 12:30"}, Asked(local("2027-03-27 09:00"), 12600)),
         ({"at": "14:00", "for_s": 14400}, Asked(None, 10800, local("2027-03-26 14:00"))),
         ({"at": "14:00", "until": "16:00"}, Asked(None, 3600, local("2027-03-26 14:00"))),
+        ({"at": "tomorrow 14:00", "until": "18:00"}, Asked(local("2027-03-27 14:00"), 14400)),
+        ({"at": "sun 22:00", "until": "2am"}, Asked(local("2027-03-28 22:00"), 4 * 3600)),
+        ({"at": "18:00", "until": "17:00"}, Asked(local("2027-03-26 18:00"), 23 * 3600)),
         # The clocks go forward at 02:00 on the 28th: the night has seven hours between these two.
         ({"at": "2027-03-27 22:00", "until": "2027-03-28 06:00"}, Asked(local("2027-03-27 22:00"), 7 * 3600)),
     ],
@@ -50,7 +53,7 @@ def test_a_start_and_a_length(words, found):
         ({}, "usage"),
         ({"for_s": 60, "until": "18:00"}, "usage"),
         ({"until": "14:00"}, "bad_time"),
-        ({"at": "18:00", "until": "17:00"}, "bad_time"),
+        ({"at": "18:00", "until": "today 17:00"}, "bad_time"),
         ({"at": "10:00", "for_s": 3600}, "bad_time"),
         ({"at": "2027-03-28 02:30", "for_s": 3600}, "bad_time"),
         ({"at": "2027-10-31 02:30", "for_s": 3600}, "bad_time"),
@@ -76,15 +79,35 @@ def test_an_edit_changes_what_is_named():
     assert edited(for_s=7200) == (None, local("2027-03-27 11:00"))
     assert edited(at="tomorrow 10:00", for_s=7200) == (local("2027-03-27 10:00"), local("2027-03-27 12:00"))
     assert edited(until="tomorrow 12:00") == (None, local("2027-03-27 12:00"))
+    assert edited(until="18:00") == (None, local("2027-03-27 18:00"))
+    assert edited(at="sun 10:00", until="9:30") == (local("2027-03-28 10:00"), local("2027-03-29 09:30"))
+    assert edited("2027-03-26 14:00", until="18:00") == (None, local("2027-03-26 18:00"))
     assert edited(at="tomorrow 10:00") == (local("2027-03-27 10:00"), None)
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [({"for_s": 60, "until": "18:00"}, "usage"), ({"for_s": 60, "start": ""}, "usage"), ({"at": "14:00"}, "bad_time")],
+    [
+        ({"for_s": 60, "until": "18:00"}, "usage"),
+        ({"for_s": 60, "start": ""}, "usage"),
+        ({"at": "14:00"}, "bad_time"),
+        ({"until": "today 18:00"}, "bad_time"),
+        ({"until": "14:00", "start": "2027-03-26 13:00"}, "bad_time"),
+    ],
 )
 def test_an_edit_that_makes_no_sense_is_refused(words, code):
     """Two ends; a length without a start to count from; a start in the past."""
     with pytest.raises(LxgpuError) as caught:
         edited(**words)
     assert caught.value.code == code
+
+
+def test_two_ends_and_wrong_ends_are_named():
+    """Both options by their names; an end before its start with the two times, in the lab's zone; how long ago."""
+    with pytest.raises(LxgpuError, match="both --for and --until were given"):
+        asked(for_s=60, until="18:00")
+    with pytest.raises(LxgpuError) as caught:
+        edited(until="today 18:00")
+    assert caught.value.why == ("from 2027-03-27 09:00 Europe/Berlin until 2027-03-26 18:00 Europe/Berlin",)
+    with pytest.raises(LxgpuError, match="that start is over: it was 8h6m ago"):
+        edited(at="06:54")

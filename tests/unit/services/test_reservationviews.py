@@ -15,7 +15,6 @@ from lxgpu.services.reservationviews import (
     InLine,
     Ledger,
     reservation_views,
-    short_ids,
     waiting_views,
 )
 
@@ -96,13 +95,6 @@ def test_who_is_giving_way_now_is_shown_before_the_card_is_gone():
     calm = assignment("a1", "GPU-1")
     (view,) = reservation_views(ledger(booking(), assignments=[calm, promise]))
     assert view.displaced == ()
-
-
-def test_ids_are_as_short_as_tells_them_apart():
-    """And never shorter than what people recognise."""
-    assert short_ids(["abcdefgh01", "abcdefgh98"]) == {"abcdefgh01": "abcdefgh0", "abcdefgh98": "abcdefgh9"}
-    assert short_ids(["abcdefgh01"]) == {"abcdefgh01": "abcdefgh"}
-    assert short_ids(["ab", "ab"]) == {"ab": "ab"}
 
 
 def test_a_long_line_costs_no_more_for_each_one_in_it():
