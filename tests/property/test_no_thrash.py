@@ -16,7 +16,8 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import ReservationState
 from lxgpu.model.rules import Allowance, PriorityClass
 
-RUNS = int(os.environ.get("LXGPU_DAY_RUNS", "4"))
+RUNS = int(os.environ.get("LXGPU_DAY_RUNS", "3"))
+pytestmark = pytest.mark.timeout(1800)
 DAY_S, LOOK_S = 86400, 600
 CAP = Allowance(3, DAY_S)
 RUNTIME_S = {"high": 1800, "normal": 1200, "low": 600}

@@ -13,8 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from inline_pool import without_threads
 from taking_world import PEOPLE, POLICIES, A, B, World
 
-RUNS = int(os.environ.get("LXGPU_MACHINE_RUNS", "40"))
+RUNS = int(os.environ.get("LXGPU_MACHINE_RUNS", "25"))
 STEPS = 50
+pytestmark = pytest.mark.timeout(1800)  # a thousand runs take three minutes of one processor
 
 
 @pytest.fixture(autouse=True, scope="module")
