@@ -105,15 +105,21 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     say("the daemon has ended")
 
 
-def once(say: Progress) -> Ticked:
-    """One tick of the same kind, and status.json after it; beside a daemon it is that daemon's to write."""
+def once(say: Progress, told: Callable[[Event], None] = lambda _event: None) -> Ticked:
+    """One tick of the same kind, and status.json after it; beside a daemon it is that daemon's to write.
+
+    `told` hears each line of history that came about meanwhile.
+    """
     from lxgpu.drivers.system import SystemClock  # noqa: PLC0415
     from lxgpu.services.tick import tick  # noqa: PLC0415
 
     chosen, watch = wiring.settings(), _policy_watch()
     paused = pausing.paused(chosen.run_dir)
     site = _site(say, SystemClock(), watch.current)
+    before = next((event.id or 0 for event in site.inventory.events(limit=1)), 0)
     ticked = tick(site, paused=paused is not None)
+    for event in site.inventory.events_after(before):
+        told(event)
     if not status().running:
         statusfile.open_to_readers(chosen.state_dir)
         policy = statusfile.PolicyState(ok=not watch.error, error=watch.error or None)

@@ -50,11 +50,30 @@ def run(out: Output, *, once: bool) -> None:
     """
     from lxgpu import resident  # noqa: PLC0415 -- not for --help
 
-    say = out.screen.note if once else _log(out.screen)
     if once:
-        out.item("ticks", resident.once(say), TICKS)
+        _once(out)
         return
+    say = _log(out.screen)
     resident.run(say, lambda event: say(_line(event)))
+
+
+def _once(out: Output) -> None:
+    """One tick: for people what it did, a line each, and when the next thing is due."""
+    from lxgpu import resident  # noqa: PLC0415
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415
+
+    events: list[Event] = []
+    ticked = resident.once(out.screen.note, events.append)
+    if out.form not in {"table", "wide"}:
+        out.items("ticks", [ticked], TICKS)
+        return
+    times, _ = lab_times(out.screen)
+    for event in events:
+        out.screen.data(f"{times.moment(event.at)} {_line(event).removeprefix('event: ')}")
+    if not events:
+        out.screen.data("nothing was due")
+    columns = (Column("NEXT", "next_at", times.show), Column("TROUBLES", "troubles", "; ".join))
+    out.item("ticks", ticked, columns)
 
 
 @daemon.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
@@ -12,9 +13,11 @@ import click
 from lxgpu.cli import params
 from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column, Output
+from lxgpu.model.cardnames import short_uuids
+from lxgpu.services.traces import unsaid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from lxgpu.cli.times import Times
     from lxgpu.model.operation import Event
@@ -41,15 +44,17 @@ class EventView:
 @click.option("--subject", metavar="NAME|GPU", help="Only what is about this container or card.")
 @click.option("--since", type=params.DURATION, metavar="D", help="Only the last 2h, 3d, …")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many, the newest ones.")
+@click.option("-a", "--all", "everything", is_flag=True, help="What people were told too; -v and -o wide do.")
 @params.output
-def history(out: Output, *, subject: str | None, since: int | None, limit: int) -> None:
-    """Who did what, when, and by which rule; the newest first."""
+def history(out: Output, *, subject: str | None, since: int | None, limit: int, everything: bool) -> None:
+    """Who did what, when, and by which rule; the newest first. JSON, YAML and CSV carry every line."""
     from lxgpu.cli import looks  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.times import lab_times  # noqa: PLC0415
 
     times, _ = lab_times(out.screen)
     start = None if since is None else times.now - timedelta(seconds=since)
-    events = looks.history(subject, since=start, most=limit)
+    hide = out.form == "table" and not everything and not out.screen.verbosity
+    events = looks.history(subject, since=start, most=limit, hide=frozenset({"told"} if hide else ()))
     out.items("events", [_view(event) for event in events], _event_columns(times), empty="nothing happened")
 
 
@@ -65,7 +70,7 @@ def why(out: Output, subject: str) -> None:
     from lxgpu.cli.news import say_pause  # noqa: PLC0415
 
     reasons, times = whys.why(out.screen, subject)
-    out.items("reasons", reasons, _reason_columns(times))
+    out.items("reasons", reasons, _reason_columns(times, [reason.subject for reason in reasons]))
     say_pause(out.screen, times)
 
 
@@ -75,7 +80,7 @@ def _view(event: Event) -> EventView:
 
 def _event_columns(times: Times) -> tuple[Column, ...]:
     return (
-        Column("AT", "at", text=times.show),
+        Column("AT", "at", text=times.moment),
         Column("WHAT", "kind"),
         Column("SUBJECT", "subject"),
         Column("BY", "actor"),
@@ -100,17 +105,24 @@ def _short(text: str, times: Times) -> str:
 
 
 def told(detail: Mapping[str, object]) -> dict[str, object]:
-    """What of the detail says something; the reasons are in the message in other words."""
-    return {key: value for key, value in detail.items() if key != "reasons" and value not in (None, "", [], False)}
+    """What of the detail says something, once: reasons are in the message, numbers often in the rule's sentence."""
+    found = {key: value for key, value in detail.items() if key != "reasons" and value not in (None, "", [], False)}
+    numbers, said = found.get("numbers"), found.get("why")
+    if isinstance(numbers, Mapping) and isinstance(said, str):
+        found["numbers"] = unsaid(numbers, said)
+    return {key: value for key, value in found.items() if value != {}}
 
 
-def _reason_columns(times: Times) -> tuple[Column, ...]:
+def _reason_columns(times: Times, subjects: Sequence[str]) -> tuple[Column, ...]:
+    """One reason a line; what it is about only where that is not the same for all."""
+    names = short_uuids(subject for subject in subjects if subject.startswith("GPU-"))
+
     def when(item: object) -> str | None:
         at = cast("ReasonView", item).at
         return times.show(at.astimezone(UTC)) if at else None
 
     return (
-        Column("SUBJECT", "subject", wide=True),
+        Column("SUBJECT", "subject", lambda subject: names.get(subject, str(subject)), wide=len(set(subjects)) == 1),
         Column("STATE", "code"),
         Column("WHY", "text"),
         Column("SINCE", when),

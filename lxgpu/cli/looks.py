@@ -164,8 +164,23 @@ def check_known(name: str, rows: Records) -> None:
     unknown.check_known(rows, name, past=lambda text: bool(events_of(text)))
 
 
-def history(subject: str | None, *, since: datetime | None, most: int) -> list[Event]:
-    """The newest events, of everything or of one container or card (a card by whatever names it)."""
+def history(
+    subject: str | None, *, since: datetime | None, most: int, hide: frozenset[str] = frozenset()
+) -> list[Event]:
+    """The newest events but those of the kinds to `hide`, as many as there are up to `most`.
+
+    They are of everything, or of one container or card (a card by whatever names it).
+    """
+    asked = most
+    while True:
+        found = _history(subject, since=since, most=asked)
+        shown = [event for event in found if event.kind not in hide]
+        if len(shown) >= most or len(found) < asked:
+            return shown[:most]
+        asked *= 4
+
+
+def _history(subject: str | None, *, since: datetime | None, most: int) -> list[Event]:
     store = lambda: wiring.inventory(read_only=True)  # noqa: E731 -- handed on twice
     if subject is None:
         return looking.events_about(store, None, most=most, since=since)

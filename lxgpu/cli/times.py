@@ -30,6 +30,12 @@ class Times:
             self.screen.zone = str(self.zone)
         return show_instant(at, now=self.now, zone=self.zone)
 
+    def moment(self, at: datetime) -> str:
+        """A moment of the past: with its seconds today (`18:00:07`), so that a story of seconds can be read."""
+        local = at.astimezone(self.zone)
+        text, clock = self.show(at), f"{local:%H:%M}"
+        return f"{local:%H:%M:%S}" if text == clock else text
+
     def until(self, at: datetime) -> str:
         """The end of a lease: `18:00 (3h59m)`, or that it is over."""
         return f"{self.show(at)} ({left(at, now=self.now)})"

@@ -14,6 +14,7 @@ from lxgpu.services.sections import words
 
 _MOST = 50
 """So many changes or mistakes go into one line of history."""
+_MENDED = "the file is good again"
 _GONE = object()
 
 
@@ -68,13 +69,21 @@ class PolicyWatch:
             return self._broken(error)
         if found.broken is not None:
             return self._broken(found.broken)
+        mended = bool(self._refused)
         self.error = self._refused = ""
-        if found.policy == self._policy:
-            return None
-        before, self._policy, self._plain = self._plain, found.policy, self._values()
+        return self._good(found.policy, mended=mended)
+
+    def _good(self, policy: Policy, *, mended: bool) -> PolicyNews | None:
+        """What a file without mistakes brings; `mended`: the one before had some."""
+        if policy == self._policy:
+            return PolicyNews("policy_changed", _MENDED, {"note": _MENDED}) if mended else None
+        before, self._policy, self._plain = self._plain, policy, self._values()
         changes = changed(before, self._plain)
         text = "; ".join(f"{name}: {old} → {new}" for name, (old, new) in changes.items())
-        return PolicyNews("policy_changed", text or "it is another one now", {"changes": changes})
+        text = text or "it is another one now"
+        if mended:
+            return PolicyNews("policy_changed", f"{_MENDED}; {text}", {"note": _MENDED, "changes": changes})
+        return PolicyNews("policy_changed", text, {"changes": changes})
 
     def _broken(self, error: LxgpuError) -> PolicyNews | None:
         self.error = words(error)

@@ -17,7 +17,7 @@ from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.services.explain import ReasonView, Show, about_instance, fact
 from lxgpu.services.reservationviews import InLine, bound, claims_of
-from lxgpu.services.traces import claim_of, in_words, numbers_of, reservation_of, slots_of, taking_of
+from lxgpu.services.traces import claim_of, in_words, numbers_of, reservation_of, slots_of, taking_of, unsaid
 from lxgpu.services.views import InstanceView
 
 Known = Callable[[str], Reservation | None]
@@ -238,7 +238,7 @@ def _whose(identifier: str, known: Known, promise: Assignment | None) -> str:
 def _ground(event: Event | None, rule: str, show: Show) -> str:
     """The rule, the sentence and the numbers that were compared, as far as they were noted."""
     said = str(event.detail.get("why") or "") if event else ""
-    numbers = in_words(numbers_of(event), show) if event else ""
+    numbers = in_words(unsaid(numbers_of(event), said), show) if event else ""
     words = "; ".join(filter(None, [f"rule {rule}" if rule else "", said, numbers]))
     return f" ({words})" if words else ""
 

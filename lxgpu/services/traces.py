@@ -16,6 +16,7 @@ from lxgpu.model.gpu import Slot
 from lxgpu.model.operation import Event
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_WORD = re.compile(r"[\w.:%-]*\w%?")
 TAKING = ("displaced", "releasing", "warned")
 """Events of a holder who gives way; the later one knows more."""
 
@@ -61,6 +62,12 @@ def rule_of(events: Iterable[Event], instance: str, slot: Slot, reservation: str
     """The rule by which a holder gives a slot away; None where it is not told."""
     event = taking_of(events, instance, slot, reservation)
     return (event.rule or None) if event else None
+
+
+def unsaid(numbers: Mapping[str, object], said: str) -> dict[str, object]:
+    """The numbers that a sentence does not name already."""
+    words = set(_WORD.findall(said))
+    return {key: value for key, value in numbers.items() if not set(_WORD.findall(_value(key, value, None))) <= words}
 
 
 def in_words(numbers: Mapping[str, object], show: Callable[[datetime], str] | None = None) -> str:

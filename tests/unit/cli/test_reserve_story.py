@@ -326,3 +326,50 @@ def test_the_answers_to_reserve_and_extend_say_the_no_show_rule(lxgpu):
     lxgpu.go_on(12)
     assert rule in lxgpu("extend", "bob", "--for", "1h")[1]
     assert rule not in lxgpu("extend", "bob", "--for", "1h", "-o", "json")[1]
+
+
+def test_history_tells_seconds_and_leaves_notices_out(lxgpu):
+    """Today's times have their seconds; what people were told is there with --all, -v, -o wide, and for programs."""
+    lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h")
+    lxgpu.go_on(12)
+    rows = [line.split() for line in lxgpu("history")[0].splitlines()[1:]]
+    assert all(re.fullmatch(r"\d\d:\d\d:\d\d", row[0]) for row in rows)
+    assert "told" not in {row[1] for row in rows}
+    for words in (("history", "--all"), ("-v", "history"), ("history", "-o", "wide"), ("history", "-o", "json")):
+        assert "booking_ready" in lxgpu(*words)[0]
+    few = lxgpu("history", "--subject", "bob", "--limit", "2")[0].splitlines()[1:]
+    assert [line.split()[1] for line in few] == ["started", "attached"], "what is left out takes nobody's place"
+
+
+def test_no_reason_is_told_twice(lxgpu):
+    """Two cards are told apart, and numbers that the sentence names stand there alone."""
+    lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h")
+    lxgpu.go_on(12)
+    lines = lxgpu("why", "bob")[0].splitlines()
+    assert len(set(lines)) == len(lines) == 5
+    told = lxgpu("why", "alice")[0]
+    assert "class low (10) yields to class normal (50)" in told
+    assert "priority 10" not in told
+    assert "numbers" not in lxgpu("history", "--all")[0]
+    (claim,) = [item for item in lxgpu.items("history", noun="events") if item["kind"] == "displaced"]
+    assert claim["detail"]["for"] == "bob"
+
+
+def test_one_tick_says_what_it_did(lxgpu):
+    """A line for each event, and the next time as people write it; for programs as the daemon's ticks always are."""
+    site = lxgpu.site
+    site.settings.policy.parent.mkdir(parents=True, exist_ok=True)
+    site.settings.policy.write_text("version: 1\n")
+    lxgpu("daemon", "run", "--once")
+    shown = lxgpu("daemon", "run", "--once")[0]
+    assert shown.splitlines()[0] == "nothing was due"
+    lxgpu("release", "alice", "--all", "--yes")
+    lxgpu("reserve", "bob", "--gpus", "1", "--for", "1h", "--at", "+1m")
+    with site.write() as tx:
+        (row,) = tx.records.reservations
+        tx.put(replace(row, start=site.clock.now()))
+    shown = lxgpu("daemon", "run", "--once")[0]
+    assert re.search(r"^\d\d:\d\d:\d\d preparing bob by daemon", shown, re.MULTILINE), shown
+    assert re.search(r"^NEXT: +\d\d:\d\d$", shown, re.MULTILINE), shown
+    (ticked,) = json.loads(lxgpu("daemon", "run", "--once", "-o", "json")[0])["items"]
+    assert set(ticked) == {"at", "next_at", "did", "troubles"}

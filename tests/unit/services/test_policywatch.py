@@ -80,18 +80,26 @@ def test_a_broken_file_is_refused_once_and_the_old_one_stays(place):
     place.edit(BAD)
     assert watch.look() is None, "the same mistakes are no news"
     place.edit(BETTER)
-    assert watch.look().kind == "policy_changed"
+    news = watch.look()
+    assert news.kind == "policy_changed"
+    assert news.text.startswith("the file is good again; ")
     assert (watch.error, limit(watch)) == ("", 3)
 
 
-def test_mended_back_to_what_it_was_is_no_change(place):
-    """A mistake that is taken back leaves nothing to tell, but the error is gone."""
+def test_mended_back_to_what_it_was_is_told(place):
+    """The history that has the mistake has its end too, once, though nobody's rights changed."""
     watch = place.watch()
     place.edit(BAD)
     watch.look()
     place.edit(GOOD)
-    assert watch.look() is None
+    news = watch.look()
+    assert (news.kind, news.text, news.detail) == (
+        "policy_changed",
+        "the file is good again",
+        {"note": "the file is good again"},
+    )
     assert watch.error == ""
+    assert watch.look(anew=True) is None
 
 
 def test_a_file_that_is_gone_is_a_broken_one(place):
@@ -129,7 +137,7 @@ def test_on_a_full_disk_the_one_in_memory_holds(place, monkeypatch):
     assert watch.look().kind == "policy_refused"
     assert limit(watch) == 2
     place.edit(BETTER)
-    assert watch.look().detail == {"changes": {}}
+    assert watch.look().detail == {"note": "the file is good again", "changes": {}}
     assert limit(watch) == 3
 
 

@@ -8,7 +8,7 @@ from reservation_rows import displaced, warned
 
 from lxgpu.model.gpu import Slot
 from lxgpu.model.operation import Event
-from lxgpu.services.traces import in_words, rule_of, slots_of, taking_of
+from lxgpu.services.traces import in_words, rule_of, slots_of, taking_of, unsaid
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,11 @@ def test_numbers_in_words():
     numbers = {"priority": 10, "idle_s": 10800, "below_percent": 1.0, "rank": [1, 2], "owed": None, "soft": True}
     assert in_words(numbers) == "priority 10, idle 3h, below 1%, rank 1/2, soft yes"
     assert in_words({"held_s": 0}) == "held 0s"
+
+
+def test_what_a_sentence_names_is_not_said_again():
+    """A number is left out where its words stand in the sentence, each by itself."""
+    numbers = {"class": "low", "priority": 10, "idle_s": 10800, "floor_s": 60}
+    said = "class low (10) yields: idle 3h"
+    assert unsaid(numbers, said) == {"floor_s": 60}
+    assert unsaid({"priority": 1}, said) == {"priority": 1}
