@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 
-from lxgpu.api.bodies import Cancel, Extend, Keep, Release, Reserve
+from lxgpu.api.bodies import Cancel, Extend, Keep, May, Release, Reserve
 from lxgpu.api.turns import Turns
 from lxgpu.errors import Exit, LxgpuError
 from lxgpu.plain import plain
@@ -48,8 +48,23 @@ class GuestUses(Protocol):
     def keep(self, name: str, *, seconds: int, reason: str) -> GuestAnswer:
         """Keep idle cards for a while."""
 
-    def reserve(self, name: str, *, gpus: int, seconds: int, at: str | None, model: str) -> GuestAnswer:
-        """Book cards; `at` is a time in the lab's zone, None for as soon as it can be."""
+    def reserve(
+        self,
+        name: str,
+        *,
+        gpus: int,
+        seconds: int | None,
+        at: str | None,
+        model: str,
+        until: str | None,
+        weekly: bool,
+        class_name: str,
+        note: str,
+    ) -> GuestAnswer:
+        """Book cards for `seconds` or `until`; `at` is a time in the lab's zone, None for as soon as it can be."""
+
+    def may(self, name: str, *, gpus: int) -> GuestAnswer:
+        """Whether it can ever hold so many cards; an error says why not."""
 
     def cancel(self, name: str, identifier: str) -> GuestAnswer:
         """Withdraw one of its own reservations; another's is `not_found`."""
@@ -94,9 +109,13 @@ def guest_app(instance: str, uses: GuestUses) -> FastAPI:
     @app.post("/v1/reserve")
     async def reserve(body: Reserve) -> Response:
         def ask() -> GuestAnswer:
-            return uses.reserve(instance, gpus=body.gpus, seconds=body.seconds, at=body.at, model=body.model)
+            return uses.reserve(instance, **dict(body))
 
         return _Json(await turns.change(ask))
+
+    @app.post("/v1/may")
+    async def may(body: May) -> Response:
+        return _Json(await turns.read(lambda: uses.may(instance, gpus=body.gpus)))
 
     @app.post("/v1/cancel")
     async def cancel(body: Cancel) -> Response:
@@ -117,14 +136,14 @@ def _errors(app: FastAPI, fault: Callable[[Exception], None]) -> None:
     async def misshapen(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101 -- it is registered for that
         told = [f"{'.'.join(str(part) for part in one['loc'][1:]) or 'body'}: {one['msg']}" for one in error.errors()]
-        return _answer(LxgpuError("usage", "the request does not fit", why=told[:10]))
+        return _answer(LxgpuError("usage", "the request does not fit", why=told[:10], fix="gpu help"))
 
     async def unreadable(_: Request, __: Exception) -> Response:
         return _answer(LxgpuError("usage", "the request cannot be read", why="it is no JSON"))
 
     async def nowhere(request: Request, _: Exception) -> Response:
         what = f"there is no {request.method} {request.url.path[:80]}"
-        return _answer(LxgpuError("not_found", what, fix="the `gpu` inside may be of another age than the daemon"))
+        return _answer(LxgpuError("not_found", what, fix="a restart of the container brings the gpu of today"))
 
     async def unknown(_: Request, error: Exception) -> Response:
         fault(error)

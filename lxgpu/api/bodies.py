@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from lxgpu.units import LONGEST_S
 
@@ -16,6 +16,8 @@ Seconds = Annotated[int, Field(ge=1, le=LONGEST_S)]
 Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=_PLAIN)]
 When = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_PLAIN)]
 Model = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_PLAIN)]
+ClassName = Annotated[str, StringConstraints(max_length=63, pattern=_PLAIN)]
+Note = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=_PLAIN)]
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_PLAIN)]
 
 
@@ -46,12 +48,32 @@ class Keep(Body):
 
 
 class Reserve(Body):
-    """`gpus` cards for `seconds`, from `at` (a time as on the command line, in the lab's zone; null: soon)."""
+    """`gpus` cards for `seconds` or `until` a time, from `at` (null: soon), once or `weekly`.
+
+    Times are written as on the command line, in the lab's zone. `class` is a priority class, empty for the person's
+    own; `note` says to everybody what it is for.
+    """
 
     gpus: Gpus
-    seconds: Seconds
+    seconds: Seconds | None = None
+    until: When | None = None
     at: When | None = None
+    weekly: bool = False
     model: Model = "*"
+    class_name: ClassName = Field(default="", alias="class")
+    note: Note = ""
+
+    @model_validator(mode="after")
+    def _one_end(self) -> Self:
+        if (self.seconds is None) == (self.until is None):
+            raise ValueError("give seconds or until, one of them")
+        return self
+
+
+class May(Body):
+    """Whether `gpus` cards can be held at all."""
+
+    gpus: Gpus
 
 
 class Cancel(Body):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
-from lxgpu.instants import clamp_interval, parse_instant, show_instant
+from lxgpu.instants import clamp_interval, parse_end, parse_instant, show_instant, show_zoned
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.request import ReserveRequest
@@ -22,6 +21,7 @@ from lxgpu.services import observe
 from lxgpu.services.begin import decided
 from lxgpu.services.cardmemory import CardMemory
 from lxgpu.services.cards import card_views
+from lxgpu.services.guestfix import inside
 from lxgpu.services.guestviews import (
     GuestAnswer,
     GuestReasons,
@@ -49,6 +49,7 @@ LOCK_S = 5.0
 NOTED_EVERY = timedelta(minutes=1)
 """Of a container's refusals one in so long goes into the history."""
 _EVENTS = 1000
+_KEPT_FROM = "bookings, guarantees, higher classes and the end of a lease count all the same"
 _OUT = frozenset({"unavailable", "outcome_unknown", "engine"})
 
 
@@ -80,7 +81,7 @@ class Guests:
         """What it holds, what it waits for, what is free."""
         site = self._site()
         world, policy, records = self._look(site), site.policy(), site.inventory.read()
-        _known(records, name)
+        _known(records, name, policy.contact)
         now = site.clock.now()
         cards = card_views(records, world.seen, None, mode=lambda uuid: policy.rules.card(uuid).mode.value)
         return guest_status(
@@ -137,7 +138,7 @@ class Guests:
         site, said = self._as(name)
         until = self._noting(site, name, lambda: extend(site, name, seconds=seconds))
         self._wake()
-        return GuestAnswer("done", _text(f"yours until {_show(site)(until)}", *said), until=until)
+        return GuestAnswer("done", _text(f"yours until {_zoned(site, until)}", *said), until=until)
 
     def keep(self, name: str, *, seconds: int, reason: str) -> GuestAnswer:
         """Keep idle cards for a while."""
@@ -146,25 +147,68 @@ class Guests:
         site, said = self._as(name)
         row = self._noting(site, name, lambda: keep(site, name, seconds=seconds, reason=reason))
         self._wake()
-        text = _text(f"idle cards are left to you until {_show(site)(row.until)}", *said)
+        text = _text(f"until {_zoned(site, row.until)} no card of yours is taken for being idle", *said, _KEPT_FROM)
         return GuestAnswer("done", text, until=row.until)
 
-    def reserve(self, name: str, *, gpus: int, seconds: int, at: str | None, model: str) -> GuestAnswer:
+    def reserve(
+        self,
+        name: str,
+        *,
+        gpus: int,
+        seconds: int | None,
+        at: str | None,
+        model: str,
+        until: str | None = None,
+        weekly: bool = False,
+        class_name: str = "",
+        note: str = "",
+    ) -> GuestAnswer:
         """Book cards, or queue for them."""
-        from lxgpu.services.reserve import reserve  # noqa: PLC0415 -- see extend
+        from lxgpu.services.reserve import Booked, reserve  # noqa: PLC0415 -- see extend
 
         site, said = self._as(name)
-        show = _show(site)
-        start, duration_s = _time(site, at, seconds)
         owner = _known(site.inventory.read(), name).owner
-        request = ReserveRequest(name, owner, gpus, duration_s, at=start, model=model)
-        booked = self._noting(site, name, lambda: reserve(site, request, begin=False))
+
+        def act() -> Booked:
+            start, duration_s = _time(site, at=at, until=until, seconds=seconds, weekly=weekly)
+            request = ReserveRequest(
+                name,
+                owner,
+                gpus,
+                duration_s,
+                at=start,
+                weekly=weekly,
+                model=model,
+                class_name=class_name,
+                note=" ".join(note.split()),
+            )
+            return reserve(site, request, begin=False)
+
+        booked = self._noting(site, name, act)
         self._wake()
+        show = _show(site)
         rows = tuple(guest_reservation(row) for row in booked.reservations)
         when = [f"the cards come at {show(booked.plan.when)}"] if booked.plan.when else []
         reasons = [reason.text for reason in booked.plan.reasons]
-        text = _text(*(reservation_line(row, show) for row in rows), *when, *reasons, *said)
+        series = [f"and {len(rows) - 1} more, one a week"] if len(rows) > 1 else []
+        zone = f"times in {site.policy().timezone}"
+        text = _text(*(reservation_line(row, show) for row in rows[:1]), *series, *when, *reasons, *said, zone)
         return GuestAnswer("done", text, reservations=rows)
+
+    def may(self, name: str, *, gpus: int) -> GuestAnswer:
+        """Whether it can ever hold so many cards; errors: `over_limit`, `no_capacity` (the host has fewer)."""
+        site, _ = self._as(name)
+        owner, policy = _known(site.inventory.read(), name).owner, site.policy()
+        groups = policy.groups_of(owner, site.unix_groups(owner))
+        limit = policy.entitlement(owner, groups, site.clock.now()).limit
+        if gpus > limit:
+            fix = f"ask for {limit} or fewer; or ask {policy.contact} for more" if limit else f"ask {policy.contact}"
+            raise LxgpuError("over_limit", f"{owner} may hold {_number(limit)}, and not {gpus}", fix=fix)
+        seen = self._look(site).seen
+        if seen is not None and gpus > len(seen.gpus):
+            fix = f"ask for {len(seen.gpus)} or fewer" if seen.gpus else f"ask {policy.contact}"
+            raise LxgpuError("no_capacity", f"this host has {_number(len(seen.gpus))}, and not {gpus}", fix=fix)
+        return GuestAnswer("done", f"{_number(gpus)} may be held")
 
     def cancel(self, name: str, identifier: str) -> GuestAnswer:
         """Withdraw one of its own reservations."""
@@ -225,7 +269,7 @@ class Guests:
         try:
             return act()
         except LxgpuError as error:
-            error.fix = _inside(error.fix, name)
+            error.fix = inside(error.fix, name, site.policy().contact)
             now = site.clock.now()
             if name not in self._noted or now - self._noted[name] >= NOTED_EVERY:
                 self._noted[name] = now
@@ -245,32 +289,41 @@ def _looked(site: Site, at: float) -> _World:
     return _World(at, seen, judge_all(site, seen, site.inventory.read(), site.policy()))
 
 
-def _known(records: Records, name: str) -> Instance:
+def _known(records: Records, name: str, contact: str = "your admin") -> Instance:
     """The container's row; error `not_ready` for one that is being made, suspended or deleted."""
     row = records.instance(name)
     if row is None or row.state is not InstanceState.READY:
-        raise LxgpuError("not_ready", f"{name} is not in use as lxgpu knows it", fix="ask your admin: lxgpu show NAME")
+        fix = f"ask {contact}; your admin can: lxgpu show {name}"
+        raise LxgpuError("not_ready", f"{name} is not in use as lxgpu knows it", fix=fix)
     return row
 
 
-def _time(site: Site, at: str | None, seconds: int) -> tuple[datetime | None, int]:
+def _time(
+    site: Site, *, at: str | None, until: str | None, seconds: int | None, weekly: bool
+) -> tuple[datetime | None, int]:
     """When it is to begin (None: now) and how long from then; of a time that has begun the rest is meant."""
-    if at is None:
-        return None, seconds
-    now = site.clock.now()
-    start = parse_instant(at, now=now, zone=site.policy().zone)
-    begins, ends = clamp_interval(start, start + timedelta(seconds=seconds), now=now, zone=site.policy().zone)
-    return begins, int((ends - begins).total_seconds())
-
-
-def _inside(fix: str, name: str) -> str:
-    """A remedy in words that help inside: what only the host has is the admin's to type."""
-    fix = re.sub(rf"lxgpu extend {re.escape(name)} --for ", "gpu extend ", fix)
-    fix = re.sub(rf"lxgpu release {re.escape(name)}( --all)?", "gpu release", fix)
-    fix = fix.replace(
-        "name the card with --gpu, or give --yes to end its processes", "gpu release --yes ends what uses it"
-    )
-    return f"your admin: {fix}" if "lxgpu " in fix else fix
+    if (seconds is None) == (until is None):
+        raise LxgpuError("usage", "say for how long, or until when", fix="gpu reserve 2 --for 4h")
+    if weekly and at is None:
+        fix = 'gpu reserve 2 --weekly --at "mon 09:00" --for 8h'
+        raise LxgpuError("usage", "a booking of every week needs to know when", fix=fix)
+    if until is None and at is None:
+        return None, seconds or 0
+    now, zone = site.clock.now(), site.policy().zone
+    start = now if at is None else parse_instant(at, now=now, zone=zone)
+    if until is None:
+        end = start + timedelta(seconds=seconds or 0)
+    else:  # without a start a clock time that is over is no other day's
+        end = (
+            parse_instant(until, now=now, zone=zone)
+            if at is None
+            else parse_end(until, start=start, now=now, zone=zone)
+        )
+    begins, ends = clamp_interval(start, end, now=now, zone=zone)
+    length = int((ends - begins).total_seconds())
+    if length < 1:
+        raise LxgpuError("bad_time", "that is no time at all", fix="give it a later end")
+    return (None if at is None else begins), length
 
 
 def _text(*parts: str) -> str:
@@ -280,6 +333,14 @@ def _text(*parts: str) -> str:
 def _show(site: Site) -> Callable[[datetime], str]:
     now, zone = site.clock.now(), site.policy().zone
     return lambda at: show_instant(at, now=now, zone=zone)
+
+
+def _zoned(site: Site, at: datetime) -> str:
+    return show_zoned(at, now=site.clock.now(), zone=site.policy().zone)
+
+
+def _number(gpus: int) -> str:
+    return f"{gpus} GPU{'s' * (gpus != 1)}" if gpus else "no GPU"
 
 
 def _cards(number: int) -> str:

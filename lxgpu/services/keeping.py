@@ -16,7 +16,7 @@ from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import ready_instance, ready_row
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
-from lxgpu.units import short_duration
+from lxgpu.units import format_duration, short_duration
 
 
 def plan_keep(site: Site, name: str, *, seconds: int, reason: str) -> Kept:
@@ -65,10 +65,11 @@ def check(found: Kept, name: str, now: Snapshot) -> None:
         raise_if_refused(found.plan, f"keep {name}", now.policy)
     except LxgpuError as error:
         if error.code == "over_keep":
+            left_s, held = found.left_s // 60 * 60, len(now.records.held_by(name))
             error.fix = (
-                f"lxgpu keep {name} --for {short_duration(found.left_s)}"
-                if found.left_s
-                else "book the time: lxgpu reserve"
+                f"lxgpu keep {name} --for {format_duration(left_s)} --reason 'what for'"
+                if left_s
+                else f"book the time: lxgpu reserve {name} --gpus {held} --for 4h"
             )
         raise
 

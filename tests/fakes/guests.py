@@ -25,6 +25,7 @@ class FakeGuests:
         self.asked: list[tuple[object, ...]] = []
         self.held: dict[str, list[GuestGpu]] = {}
         self.bookings: dict[str, str] = {}
+        self.sizes: dict[str, int] = {}
         self.faults: list[tuple[str, Exception]] = []
         self.busy: set[str] = set()
         self.broken = False
@@ -48,8 +49,13 @@ class FakeGuests:
         if self.broken:
             raise RuntimeError("/secret/path")
         gpus = tuple(self.held.get(name, ()))
-        mine = tuple(_reservation(key) for key, whose in self.bookings.items() if whose == name)
-        lines = ("1 of 2 GPUs free", f"{name} holds {len(gpus)} GPUs", "a \x1b[31mred\x1b[0m line")
+        mine = tuple(_reservation(key, self.sizes.get(key, 1)) for key, whose in self.bookings.items() if whose == name)
+        lines = (
+            "1 of 2 GPUs free",
+            f"{name} holds {len(gpus)} GPUs",
+            "a \x1b[31mred\x1b[0m line",
+            *(f"{row.id}: {row.gpus} GPUs, scheduled" for row in mine),
+        )
         return GuestStatus(name, NOW, lines[0], 2, 1, None, gpus, mine, (), (), lines)
 
     def why(self, name: str) -> GuestReasons:
@@ -76,14 +82,27 @@ class FakeGuests:
         self.asked.append(("keep", name, seconds, reason))
         return GuestAnswer("done", "kept")
 
-    def reserve(self, name: str, *, gpus: int, seconds: int, at: str | None, model: str) -> GuestAnswer:
+    def reserve(
+        self, name: str, *, gpus: int, seconds: int | None, at: str | None, model: str, **more: object
+    ) -> GuestAnswer:
         """A booking of its own; more than two are over the limit."""
-        self.asked.append(("reserve", name, gpus, seconds, at, model))
+        self.asked.append(
+            ("reserve", name, gpus, seconds, at, model, *sorted(item for item in more.items() if item[1]))
+        )
+        self._check(name, gpus)
+        key = f"r{len(self.bookings) + 1}"
+        self.bookings[key], self.sizes[key] = name, gpus
+        return GuestAnswer("done", f"{key}: booked", reservations=(_reservation(key, gpus),))
+
+    def may(self, name: str, *, gpus: int) -> GuestAnswer:
+        """More than two are over the limit."""
+        self._check(name, gpus)
+        return GuestAnswer("done", "so many may be held")
+
+    @staticmethod
+    def _check(name: str, gpus: int) -> None:
         if gpus > 2:
             raise LxgpuError("over_limit", f"{name} may hold 2 GPUs", why="it is policy", fix="ask for less")
-        key = f"r{len(self.bookings) + 1}"
-        self.bookings[key] = name
-        return GuestAnswer("done", f"{key}: booked", reservations=(_reservation(key),))
 
     def cancel(self, name: str, identifier: str) -> GuestAnswer:
         """One's own."""
@@ -98,5 +117,5 @@ class FakeGuests:
         self.faults.append((name, error))
 
 
-def _reservation(key: str) -> GuestReservation:
-    return GuestReservation(key, "booking", 1, "*", "scheduled", NOW, 3600, NOW, NOW + timedelta(hours=1), None)
+def _reservation(key: str, gpus: int) -> GuestReservation:
+    return GuestReservation(key, "booking", gpus, "*", "scheduled", NOW, 3600, NOW, NOW + timedelta(hours=1), None)

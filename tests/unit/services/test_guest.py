@@ -230,7 +230,8 @@ def test_extend_moves_the_end(site, guests, woken):
 def test_keep_writes_the_reason_down(site, guests):
     """With whose word it was."""
     answer = guests.keep("alice", seconds=3600, reason="loading data")
-    assert answer.text.startswith("idle cards are left to you until 17:00")
+    assert answer.text.startswith("until 17:00 CST no card of yours is taken for being idle; 7h of keeping is left")
+    assert answer.text.endswith("bookings, guarantees, higher classes and the end of a lease count all the same")
     assert [(row.instance, row.reason) for row in site.inventory.read().keeps] == [("alice", "loading data")]
 
 
@@ -263,6 +264,63 @@ def test_times_are_those_of_the_lab(guests):
         with pytest.raises(LxgpuError) as caught:
             guests.reserve("bob", gpus=1, seconds=3600, at=text, model="*")
         assert caught.value.code == "bad_time"
+
+
+def test_a_reservation_inside_says_all_that_the_hosts_command_says(site, guests):
+    """An end in place of a length, every week, a class, a note; the zone is told."""
+    answer = guests.reserve("bob", gpus=1, seconds=None, until="20:00", at="18:00", model="*", note=" for  icml ")
+    assert answer.reservations[0].duration_s == 7200
+    assert answer.text.endswith("times in Asia/Shanghai")
+    weekly = guests.reserve("bob", gpus=1, seconds=60, at="mon 09:00", model="*", weekly=True, class_name="low")
+    assert len(weekly.reservations) > 2
+    assert f"and {len(weekly.reservations) - 1} more, one a week" in weekly.text
+    rows = {row.id: row for row in site.inventory.read().reservations}
+    assert rows[answer.reservations[0].id].note == "for icml"
+    assert {rows[one.id].class_name for one in weekly.reservations} == {"low"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "fix"),
+    [
+        ({"at": "soonish", "seconds": 60}, "bad_time", "'tomorrow 09:00'"),
+        ({"at": None, "seconds": None}, "usage", "gpu reserve 2 --for 4h"),
+        ({"at": None, "seconds": 60, "until": "20:00"}, "usage", "gpu reserve 2 --for 4h"),
+        ({"at": None, "seconds": 60, "weekly": True}, "usage", '--at "mon 09:00"'),
+        ({"at": None, "seconds": 60, "class_name": "royal"}, "unknown_class", "ask gpu-admin@lab.example"),
+        ({"at": None, "seconds": 60, "model": "H100*"}, "no_such_model", "gpu"),
+    ],
+)
+def test_what_does_not_fit_says_what_to_type_inside(guests, words, code, fix):
+    """Never a command of the host as if it were theirs."""
+    with pytest.raises(LxgpuError) as caught:
+        guests.reserve("bob", **{"gpus": 1, "model": "*", **words})
+    assert caught.value.code == code
+    assert fix in caught.value.fix
+    assert "lxgpu " not in caught.value.fix.replace("your admin can: lxgpu ", "")
+
+
+def test_what_can_never_be_held_is_said_before_anybody_waits(site, guests):
+    """The limit is the policy's, exit 5; beyond the host's cards it is 7; else nothing is said against it."""
+    assert guests.may("bob", gpus=2).state == "done"
+    with pytest.raises(LxgpuError, match="bob may hold 2 GPUs, and not 3") as caught:
+        guests.may("bob", gpus=3)
+    assert (caught.value.status, caught.value.fix) == (5, "ask for 2 or fewer; or ask gpu-admin@lab.example for more")
+    rich = replace(POLICY, defaults=replace(POLICY.defaults, limit=9))
+    wide = replace(site, policy=lambda: rich)
+    with pytest.raises(LxgpuError, match="this host has 2 GPUs, and not 3") as caught:
+        Guests(lambda: wide, Woken()).may("bob", gpus=3)
+    assert caught.value.status == 7
+
+
+def test_a_keep_beyond_what_is_left_says_what_can_be_had(guests):
+    """Word for word what to type."""
+    with pytest.raises(LxgpuError) as caught:
+        guests.keep("alice", seconds=9 * 3600, reason="loading data")
+    assert caught.value.fix == 'gpu keep 8h --reason "what for"'
+    guests.keep("alice", seconds=8 * 3600, reason="loading data")
+    with pytest.raises(LxgpuError) as caught:
+        guests.keep("alice", seconds=9 * 3600, reason="loading data")
+    assert caught.value.fix == "book the time: gpu reserve 1 --for 4h"
 
 
 def test_a_refusal_names_the_contact_and_stands_in_the_history_once(site, guests):

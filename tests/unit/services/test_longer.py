@@ -125,7 +125,10 @@ def test_a_keep_is_written_told_and_counted(site):
     assert site.inventory.events(subject="alice")[0].kind == "kept"
     with pytest.raises(LxgpuError) as caught:
         keeping.keep(site, "alice", seconds=9 * HOUR, reason="more")
-    assert (caught.value.code, caught.value.fix) == ("over_keep", "lxgpu keep alice --for 6h")
+    assert (caught.value.code, caught.value.fix) == (
+        "over_keep",
+        "lxgpu keep alice --for 6h --reason 'what for'",
+    )
 
 
 def test_a_keep_without_a_reason_is_none(site):

@@ -1,0 +1,44 @@
+"""Remedies as they are told inside: what the person can type there, what the admin can, and whom to ask."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lxgpu.services.guestfix import inside
+from lxgpu.services.refusal import _FIXES
+
+CONTACT = "gpu-admin@lab.example"
+CASES = {
+    "lxgpu extend alice --for 1h; or ask for less": "gpu extend 1h; or ask for less",
+    "lxgpu release alice --all": "gpu release",
+    "lxgpu keep alice --for 6h --reason 'what for'": 'gpu keep 6h --reason "what for"',
+    "lxgpu keep alice --for 6h": 'gpu keep 6h --reason "what for"',
+    "book the time: lxgpu reserve alice --gpus 2 --for 4h": "book the time: gpu reserve 2 --for 4h",
+    "lxgpu why alice": "gpu why",
+    "lxgpu restart alice --yes": f"ask {CONTACT}; your admin can: lxgpu restart alice --yes",
+    "lxgpu show NAME": f"ask {CONTACT}",
+    f"lxgpu explain over_limit; contact: {CONTACT}": f"contact: {CONTACT}; your admin can: lxgpu explain over_limit",
+    "repeat in a moment": "repeat in a moment",
+    "repeat in a moment; lxgpu history shows how it goes": (
+        f"repeat in a moment; ask {CONTACT}; your admin can: lxgpu history shows how it goes"
+    ),
+    "": f"ask {CONTACT}",
+}
+
+
+@pytest.mark.parametrize("fix", CASES, ids=lambda fix: fix or "none")
+def test_a_remedy_is_told_in_words_that_help_inside(fix):
+    """Word for word."""
+    assert inside(fix, "alice", CONTACT) == CASES[fix]
+
+
+@pytest.mark.parametrize("fix", [*_FIXES.values(), *CASES])
+def test_no_command_of_the_host_stands_there_as_if_it_were_theirs(fix):
+    """Each one is the admin's, and can be typed as it stands."""
+    told = inside(fix, "alice", CONTACT)
+    assert told
+    for part in told.split("; "):
+        assert "lxgpu " not in part.removeprefix("your admin can: lxgpu ")
+        assert not re.search(r"\b(NAME|GPU|FILE)\b", part)
