@@ -14,15 +14,14 @@ from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Reservation
-from lxgpu.model.snapshot import Records, Snapshot
+from lxgpu.model.snapshot import Records
 from lxgpu.ports import Inventory
-from lxgpu.services import explain, looking, observe, reasons, waitline
+from lxgpu.services import explain, looking, reasons
 from lxgpu.services.explain import ReasonView
 from lxgpu.services.reservationviews import InLine
 
 _PAST = timedelta(days=90)
 """How far back a beginning of a reservation's id is looked for."""
-_AWAY = frozenset({"unavailable", "outcome_unknown", "engine"})
 
 Told = tuple[tuple[ReasonView, ...], Times]
 
@@ -59,20 +58,21 @@ def _of_instance(screen: Screen, shown: looks.Shown) -> tuple[ReasonView, ...]:
         show=times.show,
         now=times.now,
         line=bookings.ledger(policy, now=times.now).line if waits else {},
-        obstacles=_obstacles(screen, records, waits, policy, times),
+        obstacles=_obstacles(screen, records, waits, policy),
     )
 
 
 def _obstacles(
-    screen: Screen, records: Records, rows: Iterable[Reservation], policy: Policy | None, times: Times
+    screen: Screen, records: Records, rows: Iterable[Reservation], policy: Policy | None
 ) -> dict[str, list[tuple[str, str]]]:
     """What keeps reservations waiting, and what would have to change, by their ids; codes and sentences."""
     waits = [row for row in rows if row.pending]
     if policy is None or not waits:
         return {}
     from lxgpu.policy.waiting import why_waiting  # noqa: PLC0415 -- for those that wait
+    from lxgpu.services.present import present  # noqa: PLC0415 -- as above
 
-    snapshot = _snapshot(screen, records, policy, times)
+    snapshot = present(wiring.site(screen.note, read_only=True), records, screen.warn)
     return {row.id: [(reason.code, reason.text) for reason in why_waiting(snapshot, row)] for row in waits}
 
 
@@ -83,7 +83,7 @@ def _of_reservation(screen: Screen, row: Reservation, times: Times, policy: Poli
         row,
         ledger.events,
         place=ledger.line.get(row.id, InLine()),
-        obstacles=_obstacles(screen, ledger.records, [row], policy, times).get(row.id, []),
+        obstacles=_obstacles(screen, ledger.records, [row], policy).get(row.id, []),
         show=times.show,
     )
 
@@ -110,21 +110,6 @@ def _of_card(screen: Screen, subject: str) -> Told:
         promise = reasons.about_promise(records, Slot(view.uuid), known=known, show=times.show)
         told += [promise] if promise else []
     return tuple(told), times
-
-
-def _snapshot(screen: Screen, records: Records, policy: Policy, times: Times) -> Snapshot:
-    """What a decision would look at now; what the inventory remembers, while LXD does not answer."""
-    from lxgpu.services.tick import look  # noqa: PLC0415 -- for those that wait
-
-    site = wiring.site(screen.note, read_only=True)
-    try:
-        seen = observe.look(site, readings=True)
-    except LxgpuError as error:
-        if error.code not in _AWAY:
-            raise
-        screen.warn(f"{error.brief}; what is told is what the inventory knows")
-        return waitline.remembered(records, policy, host=wiring.host_name(), now=times.now)
-    return look(site, seen, records)
 
 
 def _known(records: Records) -> Callable[[str], Reservation | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypedDict
 
 from lxgpu.model.gpu import Slot
 from lxgpu.model.quota import NOTHING, Terms
@@ -95,3 +96,12 @@ class Need:
     reservation: str = ""
     prefers: tuple[Slot, ...] = ()
     no_warning: bool = False
+
+
+class Changes(TypedDict, total=False):
+    """What is to be otherwise in a reservation; what is left out, or None, stays as it is."""
+
+    gpus: int | None
+    at: datetime | None
+    until: datetime | None
+    note: str | None

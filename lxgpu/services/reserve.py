@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import KEPT, Assignment
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
-from lxgpu.model.request import ReserveRequest
+from lxgpu.model.request import Changes, ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.closing import end
@@ -136,29 +136,13 @@ def cancel(
     return ended
 
 
-def plan_edit(
-    site: Site,
-    identifier: str,
-    *,
-    gpus: int | None = None,
-    at: datetime | None = None,
-    until: datetime | None = None,
-    note: str | None = None,
-) -> Plan:
+def plan_edit(site: Site, identifier: str, **changes: Unpack[Changes]) -> Plan:
     """What a change would come to; nothing is written."""
     row = find(site, identifier)
-    return decide_edit(_snapshot(site), row, gpus=gpus, at=at, until=until, note=note).plan
+    return decide_edit(_snapshot(site), row, **changes).plan
 
 
-def edit(
-    site: Site,
-    identifier: str,
-    *,
-    gpus: int | None = None,
-    at: datetime | None = None,
-    until: datetime | None = None,
-    note: str | None = None,
-) -> Reservation:
+def edit(site: Site, identifier: str, **changes: Unpack[Changes]) -> Reservation:
     """Change what is still to come of a reservation, as one thing; refused whole when it does not fit."""
     ensure_identity(site)
     row = find(site, identifier)
@@ -167,7 +151,7 @@ def edit(
         current = now.records.reservation(row.id)
         if current is None:
             raise LxgpuError("conflict", f"{row.id} is over already", fix="book again: lxgpu reserve")
-        decided = decide_edit(now, current, gpus=gpus, at=at, until=until, note=note)
+        decided = decide_edit(now, current, **changes)
         if decided.plan.decision is Verdict.REFUSED:
             raise_if_refused(decided.plan, f"change {row.id}", now.policy)
         changed = decided.rows[0]
