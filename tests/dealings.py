@@ -15,32 +15,42 @@ from lxgpu.services.tick import tick
 GRACE, TERM_WAIT, FENCE = 2, 2, 5
 
 
-def policy() -> Policy:
-    """Low yields to normal; time runs in seconds."""
+def policy(*, limit: int = 8, admins: tuple[str, ...] = ("root",), **bookings) -> Policy:
+    """Low yields to normal; time runs in seconds. `bookings`: rules of bookings that are not as here."""
     times = {"min_runtime_s": 0, "grace_s": GRACE, "term_wait_s": TERM_WAIT}
     return Policy(
         contact="gpu-admin@lab.example",
+        admins=admins,
         classes={
             "normal": PriorityClass("normal", priority=50, **times),
             "low": PriorityClass("low", priority=10, **times),
         },
-        defaults=replace(BASE_TERMS, limit=8, lease_s=86400),
+        defaults=replace(BASE_TERMS, limit=limit, lease_s=86400),
         rules=Rules(
             idle=IdleRules(window_s=10, warn_s=()),
             preemption=PreemptionRules(fence_timeout_s=FENCE),
-            bookings=BookingRules(no_show_s=20, give_up_after_s=60, bind_before_s=15),
+            bookings=BookingRules(**{"no_show_s": 20, "give_up_after_s": 60, "bind_before_s": 15} | bookings),
         ),
     )
 
 
-def two_at_work(folder, *, rules: Policy | None = None):
-    """Two cards, which alice holds at low class and works on; bob has none."""
-    site = make_site(folder, gpus=2, policy=rules or policy())
+def two_at_work(folder, *, rules: Policy | None = None, **more):
+    """Two cards, which alice holds at low class and works on; bob has none. `more` is the site's."""
+    site = make_site(folder, gpus=2, policy=rules or policy(), **more)
     newcomer(site, "alice", gpus=0)
     newcomer(site, "bob")
     give(site, "alice", 2, class_name="low")
     for gpu in site.engine.cards:
         work(site, "alice", gpu)
+    return site
+
+
+def one_held(folder):
+    """One card, which alice holds at low class; bob has none."""
+    site = make_site(folder, gpus=1, policy=policy(no_show_s=3600))
+    newcomer(site, "alice")
+    newcomer(site, "bob")
+    give(site, "alice", 1, class_name="low")
     return site
 
 

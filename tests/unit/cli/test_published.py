@@ -61,9 +61,10 @@ class Host:
         statusfile.open_to_readers(self.state)
         statusfile.write(self.state, replace(found, written_at=at))
 
-    def nobody(self, *words):
-        """A command of a user without any right."""
-        env = {
+    @property
+    def env(self):
+        """What a command finds its way by."""
+        return {
             **os.environ,
             "LXGPU_STATE_DIR": str(self.state),
             "LXGPU_RUN_DIR": str(self.folder / "run"),
@@ -71,8 +72,11 @@ class Host:
             "LXD_DIR": str(self.folder),
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
+
+    def nobody(self, *words):
+        """A command of a user without any right."""
         argv = [sys.executable, "-c", AS_NOBODY, *words]
-        return subprocess.run(argv, env=env, cwd="/", capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(argv, env=self.env, cwd="/", capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.fixture
@@ -154,18 +158,10 @@ def test_only_root_pauses(host):
 
 def test_a_broken_policy_is_told_by_ls_too(host):
     """The last good one holds, and every look says so once; a mended one is not spoken of."""
-    env = {
-        **os.environ,
-        "LXGPU_STATE_DIR": str(host.state),
-        "LXGPU_RUN_DIR": str(host.folder / "run"),
-        "LXGPU_POLICY": str(host.folder / "policy.yaml"),
-        "LXD_DIR": str(host.folder),
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
 
     def told(command):
         argv = [sys.executable, "-m", "lxgpu", command]
-        return subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60).stderr
+        return subprocess.run(argv, env=host.env, capture_output=True, text=True, check=False, timeout=60).stderr
 
     assert "policy" not in told("ls")
     (host.folder / "policy.yaml").write_text("version: 1\nnonsense: 1\n")

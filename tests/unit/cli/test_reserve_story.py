@@ -8,35 +8,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from fakes.site import make_site, newcomer
+from dealings import policy, two_at_work
+from fakes.site import newcomer
 from fakes.system import FakeClock
 from json_shapes import faults
 
 from lxgpu import resident, wiring
 from lxgpu.cli import main
-from lxgpu.model.quota import BASE_TERMS, Policy
-from lxgpu.model.request import GpuRequest
-from lxgpu.model.rules import BookingRules, IdleRules, PreemptionRules, PriorityClass, Rules
 from lxgpu.services import pausing
-from lxgpu.services.lending import attach
 from lxgpu.services.statusfile import DaemonView, PauseView
 from lxgpu.services.tick import tick
 
-TIMES = {"min_runtime_s": 0, "grace_s": 2, "term_wait_s": 2}
-POLICY = Policy(
-    contact="gpu-admin@lab.example",
-    admins=("root", "carol"),
-    classes={
-        "normal": PriorityClass("normal", priority=50, **TIMES),
-        "low": PriorityClass("low", priority=10, **TIMES),
-    },
-    defaults=replace(BASE_TERMS, limit=4, lease_s=86400),
-    rules=Rules(
-        idle=IdleRules(window_s=10, warn_s=()),
-        preemption=PreemptionRules(fence_timeout_s=5),
-        bookings=BookingRules(bind_before_s=15),
-    ),
-)
+POLICY = policy(limit=4, admins=("root", "carol"), no_show_s=3600, give_up_after_s=900)
 
 
 class Town:
@@ -70,13 +53,8 @@ class Town:
 @pytest.fixture
 def lxgpu(tmp_path, monkeypatch, capsys):
     """Alice works on both cards at low class; bob and carol have none. A daemon runs."""
-    site = make_site(tmp_path, gpus=2, policy=POLICY, clock=FakeClock(datetime.now(UTC)))
-    for name in ("alice", "bob", "carol"):
-        newcomer(site, name)
-    wanted = GpuRequest(instance="alice", owner="alice", more=2, class_name="low")
-    attach(site, "alice", number=2, more=True, request=wanted, lease_s=None)
-    for gpu in site.engine.cards:
-        site.probe.run(site.engine.instance("alice").init_pid, gpu.nodes)
+    site = two_at_work(tmp_path, rules=POLICY, clock=FakeClock(datetime.now(UTC)))
+    newcomer(site, "carol")
     seam = {
         "site": lambda say, **_: replace(site, say=say),
         "inventory": lambda **_: site.inventory,

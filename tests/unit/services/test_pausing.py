@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakes.site import lab_policy, make_site, newcomer
+from dealings import one_held
 from fakes.system import START
 
-from lxgpu.model.request import GpuRequest, ReserveRequest
-from lxgpu.model.rules import PriorityClass
-from lxgpu.services.lending import attach
+from lxgpu.model.request import ReserveRequest
 from lxgpu.services.pausing import pause, paused, resume
 from lxgpu.services.reserve import reserve
 from lxgpu.services.statusfile import PauseView
@@ -22,14 +20,7 @@ VIEW = PauseView(who="root", why="a driver update", when=START)
 @pytest.fixture
 def site(tmp_path):
     """Alice holds the one card in a class that yields to bob's."""
-    policy = lab_policy()
-    low = PriorityClass("low", priority=10, min_runtime_s=0, grace_s=2, term_wait_s=2)
-    made = make_site(tmp_path, gpus=1, policy=replace(policy, classes={**policy.classes, "low": low}))
-    newcomer(made, "alice")
-    newcomer(made, "bob")
-    request = GpuRequest(instance="alice", owner="alice", more=1, class_name="low")
-    attach(made, "alice", number=1, more=True, request=request, lease_s=None)
-    return made
+    return one_held(tmp_path)
 
 
 def pass_time(site, seconds):

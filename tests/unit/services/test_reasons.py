@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from fakes.site import make_site, newcomer
+from dealings import go_on, two_at_work, wish
 from inventory_rows import assignment, at
 from reservation_rows import booking, claim, displaced, request, warned
 
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.operation import Event
-from lxgpu.model.quota import BASE_TERMS, Policy
-from lxgpu.model.request import GpuRequest, ReserveRequest
 from lxgpu.model.reservation import ReservationState
-from lxgpu.model.rules import BookingRules, IdleRules, PreemptionRules, PriorityClass, Rules
 from lxgpu.model.snapshot import Records
 from lxgpu.services import looking
-from lxgpu.services.lending import attach
 from lxgpu.services.reasons import about_promise, about_reservation, about_yielding
 from lxgpu.services.reservationviews import InLine
 from lxgpu.services.reserve import reserve
-from lxgpu.services.tick import tick
-
-TIMES = {"min_runtime_s": 0, "grace_s": 2, "term_wait_s": 2}
-POLICY = Policy(
-    classes={
-        "normal": PriorityClass("normal", priority=50, **TIMES),
-        "low": PriorityClass("low", priority=10, **TIMES),
-    },
-    defaults=replace(BASE_TERMS, limit=8, lease_s=86400),
-    rules=Rules(
-        idle=IdleRules(window_s=10, warn_s=()),
-        preemption=PreemptionRules(fence_timeout_s=5),
-        bookings=BookingRules(bind_before_s=15),
-    ),
-)
 
 
 def clock(instant):
@@ -63,17 +42,9 @@ def yielding(rows, events, assignments=()):
 @pytest.fixture
 def story(tmp_path):
     """Alice worked on both cards at low class; bob reserved two, and has them now."""
-    site = make_site(tmp_path, gpus=2, policy=POLICY)
-    for name in ("alice", "bob"):
-        newcomer(site, name)
-    wanted = GpuRequest(instance="alice", owner="alice", more=2, class_name="low")
-    attach(site, "alice", number=2, more=True, request=wanted, lease_s=None)
-    for gpu in site.engine.cards:
-        site.probe.run(site.engine.instance("alice").init_pid, gpu.nodes)
-    (row,) = reserve(site, ReserveRequest("bob", "bob", gpus=2, duration_s=3600)).reservations
-    for _ in range(12):
-        site.clock.sleep(1)
-        tick(site)
+    site = two_at_work(tmp_path)
+    (row,) = reserve(site, wish()).reservations
+    go_on(site, 12)
     return site, site.inventory.reservation(row.id)
 
 

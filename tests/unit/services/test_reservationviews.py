@@ -105,9 +105,9 @@ def test_a_long_line_costs_no_more_for_each_one_in_it():
         rows = ledger(*(request(f"q{at_}") for at_ in range(number)))
         times = []
         for _ in range(3):
-            begun = time.perf_counter()
+            begun = time.process_time()
             reservation_views(rows)
-            times.append(time.perf_counter() - begun)
+            times.append(time.process_time() - begun)
         return min(times)
 
     assert seconds(4000) / seconds(500) < 30
