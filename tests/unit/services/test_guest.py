@@ -5,34 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from dealings import give, go_on, policy
 from fakes.faults import Fault
 from fakes.site import make_site, newcomer
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.quota import BASE_TERMS, Policy
-from lxgpu.model.request import GpuRequest, ReserveRequest
-from lxgpu.model.rules import BookingRules, IdleRules, PreemptionRules, PriorityClass, Rules
+from lxgpu.model.request import ReserveRequest
 from lxgpu.services import ending
 from lxgpu.services.guest import FRESH_S, Guests
-from lxgpu.services.lending import attach
 from lxgpu.services.reserve import cancel, reserve
 from lxgpu.services.tick import tick
 
-TIMES = {"min_runtime_s": 0, "grace_s": 2, "term_wait_s": 2}
-POLICY = Policy(
-    timezone="Asia/Shanghai",
-    contact="gpu-admin@lab.example",
-    classes={
-        "normal": PriorityClass("normal", priority=50, **TIMES),
-        "low": PriorityClass("low", priority=10, **TIMES),
-    },
-    defaults=replace(BASE_TERMS, limit=2, lease_s=86400),
-    rules=Rules(
-        idle=IdleRules(window_s=10, warn_s=()),
-        preemption=PreemptionRules(fence_timeout_s=5),
-        bookings=BookingRules(no_show_s=600, bind_before_s=15),
-    ),
-)
+POLICY = replace(policy(limit=2, no_show_s=600, give_up_after_s=900), timezone="Asia/Shanghai")
 
 
 class Woken:
@@ -67,19 +51,6 @@ def guests(site, woken):
     return Guests(lambda: site, woken)
 
 
-def give(site, name, number, *, class_name=""):
-    """Lend cards as `lxgpu attach` does."""
-    request = GpuRequest(instance=name, owner=name, more=number, class_name=class_name)
-    attach(site, name, number=number, more=True, request=request, lease_s=None)
-
-
-def turns(site, seconds):
-    """The daemon at work, once a second."""
-    for _ in range(seconds):
-        site.clock.sleep(1)
-        tick(site)
-
-
 def states(site, name):
     """What it holds."""
     return [row.state.value for row in site.inventory.read().held_by(name)]
@@ -106,11 +77,11 @@ def test_status_tells_of_the_container_and_of_the_host_in_numbers_only(guests):
 
 def test_status_tells_the_use_as_it_is_judged(site, guests):
     """Idle since when, and until when it is left alone."""
-    turns(site, 15)
+    go_on(site, 15)
     assert ", idle since 16:00" in guests.status("alice").lines[2]
     guests.keep("alice", seconds=3600, reason="loading data")
     site.clock.sleep(FRESH_S + 1)
-    turns(site, 1)
+    go_on(site, 1)
     told = guests.status("alice")
     assert told.gpus[0].use == "idle"
     assert ", left to you until 17:00" in told.lines[2]
@@ -169,7 +140,7 @@ def test_a_release_is_written_down_and_the_daemon_does_the_rest(site, guests, wo
     assert woken.times == 1
     assert last(site, "releasing").actor == "alice (inside alice)"
     assert "is being given back" in guests.status("alice").lines[2]
-    turns(site, 8)
+    go_on(site, 8)
     assert states(site, "alice") == []
     assert last(site, "released").detail["outcome"] == "given back"
 
@@ -209,10 +180,10 @@ def test_two_releases_at_once_do_not_meet(guests):
 def test_what_is_given_back_stays_given_back(site, guests):
     """A booking whose cards are given back ends with them, and does not fetch them again."""
     guests.reserve("bob", gpus=1, seconds=3600, at=None, model="*")
-    turns(site, 5)
+    go_on(site, 5)
     assert states(site, "bob") == ["active"]
     guests.release("bob", gpus=None, busy=True)
-    turns(site, 15)
+    go_on(site, 15)
     assert states(site, "bob") == []
     assert guests.status("bob").reservations == ()
 
@@ -243,11 +214,11 @@ def test_reserve_books_for_the_owner_and_leaves_the_beginning_to_the_daemon(site
     assert "the cards come at 16:00" in answer.text
     assert (states(site, "alice"), woken.times) == (["active"], 1)
     assert last(site, "reserved").actor == "bob (inside bob)"
-    turns(site, 1)
+    go_on(site, 1)
     assert states(site, "alice") == ["warned"]
     assert last(site, "warned").actor == "daemon"
     assert "is taken for bob at 16:00" in guests.status("alice").lines[2]
-    turns(site, 12)
+    go_on(site, 12)
     assert states(site, "bob") == ["active", "active"]
     (claim,) = [line for line in guests.status("alice").lines if "claim" in line and ": " in line[:12]]
     assert "claim on 1 GPU (RTX 3090) since 16:00" in claim
@@ -350,7 +321,7 @@ def test_only_ones_own_reservation_can_be_cancelled(site, guests):
 def test_why_tells_who_took_it_and_by_which_rule(site, guests):
     """As `lxgpu why` on the host, in lines."""
     guests.reserve("bob", gpus=2, seconds=3600, at=None, model="*")
-    turns(site, 12)
+    go_on(site, 12)
     told = " ".join(guests.why("alice").lines)
     assert "it runs" in told
     assert "bob" in told
