@@ -161,3 +161,13 @@ def test_the_columns_of_a_class_file_are_all_explained():
     command = _command("create")
     assert command is not None
     assert not [name for name in COLUMNS if not re.search(rf"\b{name}\b", command.help or "")]
+
+
+def test_the_families_of_modules_name_what_is_there():
+    """Each module of the tables of policy/ and services/ in docs/architecture.md exists."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    for part in ("policy", "services"):
+        table = text.split(f"| in `{part}/` | modules |\n", 1)[1].split("\n\n", 1)[0]
+        named = [name for line in table.splitlines()[1:] for name in re.findall(r"`([a-z]+)`", line)]
+        assert len(named) > 20
+        assert [name for name in named if not (ROOT / "lxgpu" / part / f"{name}.py").is_file()] == []
