@@ -13,6 +13,8 @@ from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lxgpu.model.request import CreateRequest
     from lxgpu.services.many import Outcome
     from lxgpu.services.site import Site
@@ -145,8 +147,21 @@ class _Job:
                 "partly_failed",
                 f"{len(errors)} of {len(outcomes)} containers were not made",
                 why=[f"{outcome.request.name}: {outcome.error.brief}" for outcome in outcomes if outcome.error],
-                fix="mend the rows and repeat with --if-not-exists",
+                fix=_remedy(errors),
             )
+
+
+_NO_CARDS = frozenset({"no_capacity", "not_free", "booked"})
+
+
+def _remedy(errors: Sequence[LxgpuError]) -> str:
+    """The next step for a batch of which rows failed: nothing is wrong with rows that only found no free card."""
+    if all(error.code in _NO_CARDS for error in errors):
+        return (
+            "too few cards are free: leave the gpus column out and repeat with --if-not-exists; then lxgpu reserve NAME"
+            " --gpus N --for D asks for the cards, or books them"
+        )
+    return "mend the rows and repeat with --if-not-exists"
 
 
 def _check_host(host: str, known: list[str]) -> None:

@@ -22,7 +22,7 @@ __all__ = ["INSTANCE_COLUMNS", "gpus", "ls", "show", "status"]
 
 @click.command()
 @click.option("-a", "--all", "everything", is_flag=True, help="Deleted ones that are kept, and those not lxgpu's too.")
-@click.option("--usage", is_flag=True, help="Ask for the disk in use too, which takes LXD longer; -o wide does.")
+@click.option("--usage", is_flag=True, help="Ask for the disk in use too, which takes LXD longer; -o wide and csv do.")
 @params.output
 def ls(out: Output, *, everything: bool, usage: bool) -> None:
     """List containers: state, cards, limits, login.
@@ -43,7 +43,7 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
         out.items("instances", published.instances, INSTANCE_COLUMNS, empty=NOBODY)
         say_pause(out.screen, lab_times(out.screen)[0])
         return
-    found = looking.glance(wiring.watcher(), records, with_state=usage or out.form == "wide")
+    found = looking.glance(wiring.watcher(), records, with_state=usage or out.form in {"wide", "csv"})
     if found.trouble is not None:
         say_trouble(out.screen, found.trouble)
     host = ssh_host(wiring.settings().network)

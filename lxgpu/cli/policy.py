@@ -83,19 +83,29 @@ def check(out: Output, file: Path | None, gpus: int | None) -> None:
 @click.option("--person", metavar="NAME", help="One person, named in the file or not.")
 @params.output
 def show(out: Output, file: Path | None, person: str | None) -> None:
-    """Show what each person may have now, all levels of the file merged."""
+    """Show what each person may have now, all levels of the file merged.
+
+    A word that is no file is a person: `policy show alice` tells of alice alone, with her classes and groups.
+    """
     from datetime import UTC, datetime  # noqa: PLC0415 -- not for --help
 
     from lxgpu.config.policy import load_policy  # noqa: PLC0415
     from lxgpu.wiring import settings, unix_groups  # noqa: PLC0415
 
+    if file is not None and not person and _is_person(file):
+        file, person = None, str(file)
     found, now = load_policy(file or settings().policy), datetime.now(tz=UTC)
-    people = [person] if person else _named(found)
+    if person:
+        from lxgpu.cli.entitled import person_sheet  # noqa: PLC0415 -- for one person
+
+        mine = unix_groups(person)
+        row = found.entitlement(person, found.groups_of(person, mine), now)
+        out.sheet("entitlements", row, SHOW_COLUMNS, lambda: person_sheet(found, row, mine, now))
+        return
     rows: list[Entitlement] = [
-        found.entitlement(name, found.groups_of(name, unix_groups(name)), now) for name in people
+        found.entitlement(name, found.groups_of(name, unix_groups(name)), now) for name in _named(found)
     ]
-    if not person:
-        rows.append(found.entitlement(EVERYBODY_ELSE, found.groups_of(EVERYBODY_ELSE, ()), now))
+    rows.append(found.entitlement(EVERYBODY_ELSE, found.groups_of(EVERYBODY_ELSE, ()), now))
     out.items("entitlements", rows, SHOW_COLUMNS)
 
 
@@ -149,6 +159,13 @@ def schema(screen: Screen) -> None:
     from lxgpu.config.schema import policy_schema  # noqa: PLC0415
 
     screen.data(json_text(policy_schema()))
+
+
+def _is_person(word: Path) -> bool:
+    """Whether a word is meant as a name: there is no file of it, and a person may be called like that."""
+    from lxgpu.model.names import person_fault  # noqa: PLC0415
+
+    return not word.exists() and not person_fault(str(word))
 
 
 def _named(found: Policy) -> list[str]:

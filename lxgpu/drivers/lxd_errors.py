@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from lxgpu.errors import LxgpuError
 
@@ -66,8 +68,13 @@ def not_sent(socket: str, error: BaseException, what: str) -> LxgpuError:
         why = f"there is no socket at {socket}"
         fix = (
             "install or start LXD (systemctl start lxd.socket, or snap start lxd), or name its socket in the settings;"
-            ' a lab is entered by eval "$(lxgpu lab env --name LAB)"'
         )
+        labs = labs_up()
+        if labs:
+            fix = f'eval "$(lxgpu lab env --name {labs[0]})" enters the lab; or {fix.removesuffix(";")}'
+            fix += f" (other labs: {', '.join(labs[1:])})" if labs[1:] else ""
+        else:
+            fix += ' a lab is entered by eval "$(lxgpu lab env --name LAB)"'
     elif isinstance(error, ConnectionRefusedError):
         why = f"nobody listens on {socket}; the daemon has stopped or is being restarted"
         fix = "start LXD (systemctl start lxd, or snap start lxd) and repeat the command"
@@ -78,6 +85,15 @@ def not_sent(socket: str, error: BaseException, what: str) -> LxgpuError:
         why = f"{socket}: {error}"
         fix = _LOOK
     return LxgpuError("unavailable", f"{what}: LXD cannot be reached", why=why, fix=fix)
+
+
+def labs_up() -> list[str]:
+    """The labs of this machine whose LXD has a socket, by name; none where nobody may look."""
+    root = Path(os.environ.get("LXGPU_LAB_ROOT") or "/var/lib/lxgpu-lab")
+    try:
+        return sorted(place.name for place in root.iterdir() if (place / "lxd" / "unix.socket").is_socket())
+    except OSError:
+        return []
 
 
 def no_answer(error: BaseException, what: str, seconds: float) -> LxgpuError:

@@ -119,6 +119,39 @@ def test_show_one_person(lxgpu, site):
     assert ran.stdout.startswith("eve,normal,0,1,")
 
 
+def test_a_word_that_is_no_file_is_a_person(lxgpu, site, tmp_path):
+    """Terms, classes and group totals of the one; a file of that name is the file all the same."""
+    (tmp_path / "policy.yaml").write_text(
+        """\
+version: 1
+timezone: UTC
+classes:
+  urgent: {priority: 100}
+  normal: {priority: 50, max_gpus: 3}
+  low: {priority: 10}
+defaults: {class: normal}
+groups:
+  vision: {members: [alice], total: {guaranteed: 1, limit: 4}}
+users:
+  alice: {limit: 2, guaranteed: 1, gpu_hours: 200/30d}
+"""
+    )
+    ran = lxgpu("policy", "show", "alice", env=site)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[0] == "alice: 1 GPU guaranteed, 2 at most"
+    assert "vision: all together 1 guaranteed, 4 at most" in ran.stdout
+    assert "normal (priority 50, 3 GPUs at most)" in ran.stdout
+    assert "low (priority 10)" in ran.stdout
+    assert "urgent" not in ran.stdout
+    assert "200 in 30d" in ran.stdout
+    (row,) = json.loads(lxgpu("policy", "show", "alice", "-o", "json", env=site).stdout)["items"]
+    assert (row["person"], row["limit"]) == ("alice", 2)
+    file = tmp_path / "alice"
+    file.write_text("version: 1\nusers: {bob: {limit: 1}}\n")
+    assert "bob" in lxgpu("policy", "show", str(file), env=site).stdout
+    assert lxgpu("policy", "show", str(tmp_path / "none.yaml"), env=site).returncode == 2
+
+
 def test_the_schema_is_json_schema(lxgpu, site):
     """Editors take it as it is."""
     jsonschema.Draft202012Validator.check_schema(json.loads(lxgpu("policy", "schema", env=site).stdout))

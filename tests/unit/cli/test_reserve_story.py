@@ -351,3 +351,22 @@ def test_one_tick_says_what_it_did(lxgpu):
     assert re.search(r"^NEXT: +\d\d:\d\d$", shown, re.MULTILINE), shown
     (ticked,) = json.loads(lxgpu("daemon", "run", "--once", "-o", "json")[0])["items"]
     assert set(ticked) == {"at", "next_at", "did", "troubles"}
+
+
+def test_a_class_that_only_lacks_cards_is_told_how_to_go_on(lxgpu, tmp_path):
+    """Nothing is wrong with its rows; where something is, it is the rows that are to be mended."""
+    rows = tmp_path / "class.csv"
+    rows.write_text("name,gpus\ndave,1\neve,1\n")
+    _, told = lxgpu("create", "--from", str(rows), status=10)
+    assert "fix: too few cards are free: leave the gpus column out and repeat with --if-not-exists" in told
+    rows.write_text("name,gpus\ndave,1\nalice,\n")
+    _, told = lxgpu("create", "--from", str(rows), status=10)
+    assert "fix: mend the rows and repeat with --if-not-exists" in told
+
+
+def test_disk_in_use_is_asked_for_where_it_is_shown(lxgpu):
+    """In CSV, whose columns are those of -o wide; the plain table has no such column and does not ask."""
+    _, first, *_ = lxgpu("ls", "-o", "csv")[0].splitlines()
+    header = lxgpu("ls", "-o", "csv")[0].splitlines()[0].split(",")
+    assert first.split(",")[header.index("disk_used_bytes")] == str(2**20)
+    assert lxgpu.items("ls", noun="instances")[0]["disk_used_bytes"] is None

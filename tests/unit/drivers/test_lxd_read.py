@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from pathlib import Path
 
 import pytest
@@ -129,3 +131,19 @@ def test_the_environment_names_the_socket(tmp_path, monkeypatch):
     """LXD_DIR decides, as it does for `lxc`; it is looked at when needed and not before."""
     monkeypatch.setenv("LXD_DIR", str(tmp_path))
     assert find_socket() == str(tmp_path / "unix.socket")
+
+
+def test_without_lxd_a_lab_that_is_up_is_offered(tmp_path, monkeypatch):
+    """Whoever forgot to enter the lab reads its name; folders without a socket are no lab that is up."""
+    monkeypatch.setenv("LXGPU_LAB_ROOT", str(tmp_path))
+    missing = FileNotFoundError(2, "No such file or directory")
+    assert "--name LAB" in not_sent("/x", missing, "list").fix
+    (tmp_path / "down" / "lxd").mkdir(parents=True)
+    with contextlib.ExitStack() as opened:
+        for name in ("two", "one"):
+            (tmp_path / name / "lxd").mkdir(parents=True)
+            wire = opened.enter_context(socket.socket(socket.AF_UNIX))
+            wire.bind(str(tmp_path / name / "lxd" / "unix.socket"))
+        fix = not_sent("/x", missing, "list").fix
+    assert fix.startswith('eval "$(lxgpu lab env --name one)" enters the lab; or install or start LXD')
+    assert fix.endswith("(other labs: two)")
