@@ -11,16 +11,17 @@ import click
 
 from lxgpu.cli.news import say_pause, start_daemon
 from lxgpu.cli.render import Column, Output
-from lxgpu.figures import short_duration
+from lxgpu.figures import gpus, short_duration
 from lxgpu.model.cardnames import short_model
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views
 
 if TYPE_CHECKING:
     from lxgpu.cli.times import Times
     from lxgpu.model.plan import Plan
     from lxgpu.model.quota import Policy
-    from lxgpu.model.reservation import Reservation
     from lxgpu.services.reservationviews import DisplacedView, InLine
+    from lxgpu.services.reserve import Booked
 
 PAST = timedelta(days=7)
 """How far `--all` looks back."""
@@ -40,8 +41,11 @@ KEEP_COLUMNS = (
 )
 
 
-def ledger(policy: Policy | None, *, now: datetime, over: bool = False) -> Ledger:
-    """All reservations, with those that ended lately where `over`; nothing where there is no inventory."""
+def ledger(policy: Policy | None, *, now: datetime, over: bool = False, more: tuple[Reservation, ...] = ()) -> Ledger:
+    """All reservations, with those that ended lately where `over`; nothing where there is no inventory.
+
+    `more` are some that are not written: the line is told as if they were.
+    """
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.services import looking, waitline  # noqa: PLC0415
 
@@ -55,7 +59,7 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False) -> Ledge
         rows=rows,
         events=tuple(store.events(limit=_EVENTS)) if rows else (),
         line=waitline.explained_line(
-            records,
+            replace(records, reservations=(*records.reservations, *more)),
             policy,
             host=wiring.host_name(),
             now=now,
@@ -154,15 +158,39 @@ def headline(views: Iterable[ReservationView]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
-def rehearsed(out: Output, plan: Plan, times: Times) -> None:
-    """The end of --dry-run: the plan, and the status that the command would end with; to wait is no failure."""
+def rehearsed(out: Output, plan: Plan, times: Times, *, policy: Policy | None = None, fix: str = "") -> None:
+    """The end of --dry-run: the plan, and the status that the command would end with; to wait is no failure.
+
+    With the `policy` a refusal tells the same next step as the command itself; `fix` is a better one.
+    """
+    from lxgpu.cli.failure import fix_lines  # noqa: PLC0415
     from lxgpu.model.plan import Verdict  # noqa: PLC0415
-    from lxgpu.services.refusal import status_of  # noqa: PLC0415
+    from lxgpu.services.refusal import refusal, status_of  # noqa: PLC0415
 
     out.plan(plan, show=times.show, words={"waiting": "it waits"})
     say_pause(out.screen, times)
-    if plan.decision is Verdict.REFUSED:
-        click.get_current_context().exit(status_of(plan))
+    if plan.decision is not Verdict.REFUSED:
+        return
+    error = refusal(plan, "", policy, fix=fix) if policy is not None else None
+    if error is not None and not out.structured:
+        out.screen.alarm("\n".join(fix_lines(error)), word="fix:")
+    click.get_current_context().exit(status_of(plan))
+
+
+def rehearsed_reserve(out: Output, booked: Booked, times: Times, policy: Policy, *, fix: str) -> None:
+    """The end of `reserve --dry-run`: the plan; of what must wait its place in the line, an estimate, and for what."""
+    from lxgpu.model.plan import Verdict  # noqa: PLC0415
+
+    plan = booked.plan
+    if plan.decision is not Verdict.WAITING:
+        rehearsed(out, plan, times, policy=policy, fix=fix)
+        return
+    found = ledger(policy, now=times.now, more=booked.reservations)
+    (view,) = reservation_views(replace(found, rows=booked.reservations))
+    rehearsed(out, replace(plan, when=view.estimate), times)
+    if not out.structured:
+        place = found.line.get(view.id)
+        out.screen.note(_waits(view, gpus(view.gpus), times, place.why if place else ""))
 
 
 def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: Times) -> None:
@@ -182,9 +210,34 @@ def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: T
     why = place.why if place else ""
     for line in next_steps(views[0], times, running=resident.status().running, why=why, come=come):
         out.screen.note(line)
+    if beside := other_bookings(first, found.records.reservations):
+        out.screen.note(beside)
     if len(views) > 1:
         series = f"lxgpu reservation cancel {rows[0].id} --series"
         out.screen.note(f"{len(views)} weeks are booked, up to the horizon; {series} gives all of them up")
+
+
+def other_bookings(row: Reservation, known: Iterable[Reservation]) -> str:
+    """What the container has booked besides at that time: numbers of cards are each booking's own, and add up."""
+    start, until = row.start, row.until
+    others = [
+        one
+        for one in known
+        if one.open
+        and (one.instance, one.kind is Kind.RETURN) == (row.instance, False)
+        and one.id != row.id
+        and not (row.series and one.series == row.series)
+        and (start is None or one.until is None or one.until > start)
+        and (until is None or one.start is None or one.start < until)
+    ]
+    if not others:
+        return ""
+    number = sum(one.gpus for one in others)
+    what = (
+        f"another booking of {gpus(number)}" if len(others) == 1 else f"{len(others)} other bookings of {gpus(number)}"
+    )
+    names = ", ".join(one.id for one in others)
+    return f"{row.instance} has {what} then ({names}); together {number + row.gpus}"
 
 
 def no_show_line(row: Reservation, policy: Policy, *, begun: bool = False) -> str:
@@ -192,8 +245,6 @@ def no_show_line(row: Reservation, policy: Policy, *, begun: bool = False) -> st
 
     `begun` leaves out those that are still to come.
     """
-    from lxgpu.model.reservation import Kind, ReservationState  # noqa: PLC0415
-
     asks = row.state in {ReservationState.PREPARING, ReservationState.ACTIVE}
     asks |= row.state is ReservationState.SCHEDULED and not begun
     if row.kind is not Kind.BOOKING or not asks or row.used_at is not None:
@@ -210,7 +261,7 @@ def next_steps(view: ReservationView, times: Times, *, running: bool, why: str =
     `running` says whether a daemon carries on by itself; `why` is what a waiting one waits for, `come` what it asks of
     its person.
     """
-    cards, be = f"{view.gpus} GPU{'s' * (view.gpus != 1)}", "is" if view.gpus == 1 else "are"
+    cards, be = gpus(view.gpus), "is" if view.gpus == 1 else "are"
     until = f" until {times.show(view.end)}" if view.end else ""
     match view.state:
         case "active":

@@ -17,9 +17,13 @@ def error_text(error: LxgpuError) -> str:
         lines += [f"    {line}" for line in problem.excerpt.splitlines()]
     for reason in error.why:
         lines += _labelled("why:", reason)
-    if error.fix:
-        lines += _labelled("fix:", error.fix)
+    lines += fix_lines(error)
     return "\n".join(lines)
+
+
+def fix_lines(error: LxgpuError) -> list[str]:
+    """The next step alone; nothing where the error names none."""
+    return _labelled("fix:", error.fix) if error.fix else []
 
 
 def _labelled(label: str, text: str) -> list[str]:

@@ -183,7 +183,19 @@ def usage_error(error: BaseException) -> LxgpuError | None:
         return None
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "lxgpu"
+    if isinstance(error, click.NoSuchOption):
+        return LxgpuError("usage", f"there is no option {error.option_name}{_near_option(error)}", fix=f"{path} --help")
     return LxgpuError("usage", error.format_message().rstrip("."), fix=f"{path} --help")
+
+
+def _near_option(error: click.NoSuchOption) -> str:
+    """The options that are nearly the same; empty where none is."""
+    from difflib import get_close_matches  # noqa: PLC0415 -- for the error only
+
+    near = get_close_matches(
+        error.option_name.lstrip("-"), [one.lstrip("-") for one in error.possibilities or ()], cutoff=0.75
+    )
+    return f"; did you mean {' or '.join(f'--{name}' for name in near)}?" if near else ""
 
 
 def _no_command(ctx: click.Context) -> LxgpuError:

@@ -2,39 +2,53 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from lxgpu.cli import params
 from lxgpu.cli.render import Output
 
+if TYPE_CHECKING:
+    from lxgpu.cli.params import When
+
 
 @click.command()
 @click.argument("name", type=params.INSTANCE)
-@click.option("--for", "seconds", type=params.DURATION, required=True, metavar="D", help="How much longer, as 4h.")
+@click.option("--for", "for_s", type=params.DURATION, metavar="D", help="How much longer, as 4h.")
+@click.option("--until", type=params.INSTANT, metavar="T", help="Until when, as 18:00 or 'fri 12:00'.")
 @params.change
 @params.output
-def extend(out: Output, name: str, *, seconds: int, dry_run: bool, yes: bool) -> None:
+def extend(out: Output, name: str, *, for_s: int | None, until: When | None, dry_run: bool, yes: bool) -> None:
     """Let NAME hold its cards for longer: leases, and the booking that runs.
 
-    It ends before the next booking of those cards, and where the policy ends. What is over counts from now.
+    It ends before the next booking of those cards, and where the policy ends. What is over counts from now. Cards with
+    different ends all get as much more as the first one needs.
     """
     del yes  # nobody loses anything by it
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.cli import bookings  # noqa: PLC0415
+    from lxgpu.cli.spans import check_once, longer_s  # noqa: PLC0415
     from lxgpu.cli.times import Times  # noqa: PLC0415
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
     from lxgpu.services import extending  # noqa: PLC0415
     from lxgpu.services.refusal import recording  # noqa: PLC0415
 
+    check_once(for_s=for_s, until=until)
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))
-        times = Times(now=site.clock.now(), zone=site.policy().zone, screen=out.screen)
+        now, zone = site.clock.now(), site.policy().zone
+        times = Times(now=now, zone=zone, screen=out.screen)
+        ends = extending.ends(site, name) if until is not None else None
+        seconds = longer_s(for_s=for_s, until=until, ends=ends, now=now, zone=zone)
         if dry_run:
-            bookings.rehearsed(out, extending.plan_extend(site, name, seconds=seconds).plan, times)
+            bookings.rehearsed(
+                out, extending.plan_extend(site, name, seconds=seconds).plan, times, policy=site.policy()
+            )
             return
         with recording(site, name):
-            until = extending.extend(site, name, seconds=seconds)
-        steps.done(name, f"until {times.until(until)}")
+            end = extending.extend(site, name, seconds=seconds)
+        steps.done(name, f"until {times.until(end)}")
     show_created(out, site, [name])
     if not out.structured:
         for row in site.inventory.read().reservations:
@@ -62,7 +76,9 @@ def keep(out: Output, name: str, *, seconds: int, reason: str, dry_run: bool, ye
         site = wiring.site(steps.of(name))
         times = Times(now=site.clock.now(), zone=site.policy().zone, screen=out.screen)
         if dry_run:
-            bookings.rehearsed(out, keeping.plan_keep(site, name, seconds=seconds, reason=reason).plan, times)
+            bookings.rehearsed(
+                out, keeping.plan_keep(site, name, seconds=seconds, reason=reason).plan, times, policy=site.policy()
+            )
             return
         with recording(site, name):
             row = keeping.keep(site, name, seconds=seconds, reason=reason)

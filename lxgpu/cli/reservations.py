@@ -173,7 +173,7 @@ def edit(
         begin, end = edited_time(at=at, until=until, for_s=for_s, start=row.start, now=now, zone=policy.zone)
         if dry_run:
             plan = reserve.plan_edit(site, row.id, gpus=count, at=begin, until=end, note=note)
-            bookings.rehearsed(out, plan, Times(now=now, zone=policy.zone, screen=out.screen))
+            bookings.rehearsed(out, plan, Times(now=now, zone=policy.zone, screen=out.screen), policy=policy)
             return
         with recording(site, row.instance):
             changed = reserve.edit(site, row.id, gpus=count, at=begin, until=end, note=note)

@@ -9,6 +9,7 @@ import click
 from lxgpu.cli import params
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
+from lxgpu.figures import gpus
 
 if TYPE_CHECKING:
     from lxgpu.cli.params import GpuCount, When
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", type=params.INSTANCE)
-@click.option("--gpus", "count", type=params.GPUS, required=True, help="How many cards in all.")
+@click.option(
+    "--gpus",
+    "count",
+    type=params.GPUS,
+    required=True,
+    help="How many cards in all, in this reservation; others of NAME at that time add up.",
+)
 @click.option("--for", "for_s", type=params.DURATION, metavar="D", help="How long, as 4h or 2d.")
 @click.option("--until", type=params.INSTANT, metavar="T", help="Until when, as 18:00 or 'fri 12:00'.")
 @click.option(
@@ -90,7 +97,9 @@ def reserve(
             no_warning=reason if no_warning else "",
         )
         if dry_run:
-            bookings.rehearsed(out, service.plan_reserve(site, request), times)
+            booked = service.plan_reserve(site, request)
+            fix = service.other_time(request, booked.plan, now=now, zone=policy.zone)
+            bookings.rehearsed_reserve(out, booked, times, policy, fix=fix)
             return
         if no_warning:
             _without_warning(site, request, yes=yes)
@@ -131,5 +140,6 @@ def _without_warning(site: Site, request: ReserveRequest, *, yes: bool) -> None:
             why="the policy file does not name them among its admins",
             fix="leave --no-warning out, or ask an admin",
         )
-    cards = f"{request.gpus} GPU{'s' * (request.gpus != 1)}"
-    params.confirm(f"what {cards} for {request.instance} are taken from ends at once, without a warning", yes=yes)
+    params.confirm(
+        f"what {gpus(request.gpus)} for {request.instance} are taken from ends at once, without a warning", yes=yes
+    )

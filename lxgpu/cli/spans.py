@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
+from lxgpu.dayclock import is_clock
 from lxgpu.errors import LxgpuError
-from lxgpu.instants import clamp_interval
+from lxgpu.instants import clamp_interval, show_instant
 from lxgpu.units import short_duration
 
 if TYPE_CHECKING:
@@ -60,6 +61,30 @@ def _new_end(until: When, start: datetime | None, *, now: datetime, zone: tzinfo
     end = until.at(now=now, zone=zone) if start <= now else until.ending(start, now=now, zone=zone)
     clamp_interval(start, end, now=now, zone=zone)
     return end
+
+
+def longer_s(*, for_s: int | None, until: When | None, ends: datetime | None, now: datetime, zone: tzinfo) -> int:
+    """By how many seconds what ends at `ends` is to last longer; what is over counts from now.
+
+    A clock time alone is today's, or that of the day on which it ends. Without an end any time will do: what is
+    decided then says so.
+
+    Raises:
+        LxgpuError: `usage` (both of --for and --until, or none), `bad_time`: it lasts so long already.
+    """
+    check_once(for_s=for_s, until=until)
+    if until is None:
+        if for_s is None:
+            raise LxgpuError("usage", "say how much longer, or until when", fix="--for 4h, or --until 18:00")
+        return for_s
+    begin, wanted = max(ends or now, now), until.at(now=now, zone=zone)
+    if wanted <= begin and is_clock(until.text):
+        wanted = until.at(now=begin, zone=zone)
+    if wanted <= begin:
+        shown = show_instant(begin, now=now, zone=zone)
+        what = f"it lasts until {shown} already" if begin > now else "that time is over"
+        raise LxgpuError("bad_time", what, fix="give a later time, with its day: --until 'tomorrow 18:00'")
+    return max(1, int((wanted - begin).total_seconds()))
 
 
 def edited_time(

@@ -16,7 +16,7 @@ from lxgpu.policy.bounds import Asked, over_hours, over_limits, over_open
 from lxgpu.policy.calendar import Skyline, Span, capacity, promises
 from lxgpu.policy.freewindow import into_guarantees
 from lxgpu.policy.lookup import promised_by_pool, reservations_by_id
-from lxgpu.units import format_duration
+from lxgpu.units import format_duration, short_duration
 
 JUST_NOW_S = 60
 """A start so little ago is taken for now: the command took its time."""
@@ -209,7 +209,9 @@ def _when(
     known = reservations_by_id(snapshot.records.reservations)
     begun = any(known[name].start == start for name in but if name in known)
     if until <= now or (start < now and not begun):
-        yield Reason("in_the_past", f"it begins at {_show(snapshot, start)}, and that is over")
+        ago = short_duration((now - start).total_seconds())
+        text = f"it begins at {_show(snapshot, start)}, and that time is over: it was {ago} ago"
+        yield Reason("in_the_past", text)
 
 
 def _line(snapshot: Snapshot, request: ReserveRequest, pool: str, but: frozenset[str]) -> Skyline:

@@ -48,6 +48,12 @@ class _Block:
     booking: Reservation | None = None
 
 
+def first_end(snapshot: Snapshot, instance: str) -> datetime | None:
+    """When the first of the cards that an instance holds until a time goes; None: none has an end."""
+    held = [row for row in snapshot.records.held_by(instance) if row.state in KEPT]
+    return min((block.end for block in _blocks(snapshot, held)), default=None)
+
+
 def decide_extend(snapshot: Snapshot, instance: str, *, seconds: int) -> Extended:
     """Every card that an instance holds until a time, so many seconds longer; all of them or none.
 

@@ -11,7 +11,7 @@ from lxgpu.model.request import Need, ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
-from lxgpu.policy.booking import admit_booking, admit_series, is_soft, occurrences, room_for_all
+from lxgpu.policy.booking import admit_booking, admit_series, is_soft, next_room, occurrences, room_for_all
 from lxgpu.policy.calendar import Skyline, pools, promises
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.lookup import by_instance, promised_by_pool
@@ -120,7 +120,19 @@ def _booked(snapshot: Snapshot, request: ReserveRequest, at: datetime, identifie
             rows = _series(snapshot, request, pool, times, identifier)
             return Decided(scheduled(snapshot, rows), rows)
         refusals += why
-    return Decided(Plan(Verdict.REFUSED, tuple(refusals)))
+    full = not request.weekly and all(reason.code == "no_room" for reason in refusals)
+    return Decided(Plan(Verdict.REFUSED, tuple(refusals), when=_fits(snapshot, request, at) if full else None))
+
+
+def _fits(snapshot: Snapshot, request: ReserveRequest, after: datetime) -> datetime | None:
+    """When a booking that has no room at its time would have it first; in a whole minute, as people write times."""
+    times = (
+        next_room(snapshot, request, pool=pool, after=after, duration_s=request.duration_s)
+        for pool in pools(snapshot, request.model)
+        if sum(gpu.model == pool for gpu in snapshot.seen.gpus) >= request.gpus
+    )
+    first = min((time for time in times if time is not None), default=None)
+    return None if first is None else first + timedelta(seconds=-first.timestamp() % 60)
 
 
 def _no_place(

@@ -8,7 +8,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.plan import Verdict
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.extending import Extended, decide_extend
+from lxgpu.policy.extending import Extended, decide_extend, first_end
 from lxgpu.ports import Tx
 from lxgpu.services import observe
 from lxgpu.services.begin import decided
@@ -24,6 +24,12 @@ def plan_extend(site: Site, name: str, *, seconds: int) -> Extended:
     """What an extension would come to; nothing is written."""
     row = ready_instance(site, name)
     return decide_extend(observe.snapshot(site, people=[row.owner]), name, seconds=seconds)
+
+
+def ends(site: Site, name: str) -> datetime | None:
+    """When the first of a container's cards goes; None: it holds none until a time."""
+    ready_instance(site, name)
+    return first_end(observe.snapshot(site), name)
 
 
 def extend(site: Site, name: str, *, seconds: int) -> datetime:

@@ -31,15 +31,22 @@ _FIXES = {
 }
 
 
-def raise_if_refused(plan: Plan, what: str, policy: Policy) -> None:
+def raise_if_refused(plan: Plan, what: str, policy: Policy, *, fix: str = "") -> None:
     """Do nothing for a granted plan; else raise its gravest reason, with all of them in `why`."""
+    error = refusal(plan, what, policy, fix=fix)
+    if error is not None:
+        raise error
+
+
+def refusal(plan: Plan, what: str, policy: Policy, *, fix: str = "") -> LxgpuError | None:
+    """The error that `raise_if_refused` raises; `fix` is a remedy that somebody knows better."""
     gravest = _gravest(plan)
     if gravest is None:
-        return
-    fix = _FIXES.get(gravest.code, f"lxgpu explain {gravest.code}")
+        return None
+    fix = fix or _FIXES.get(gravest.code, f"lxgpu explain {gravest.code}")
     if CATALOGUE[gravest.code].status is Exit.REFUSED and gravest.code != "busy":  # that one is not the policy's
         fix = f"{fix}; contact: {policy.contact}"
-    raise LxgpuError(
+    return LxgpuError(
         gravest.code,
         f"{what}: {gravest.text}",
         why=[reason.text for reason in plan.reasons if reason is not gravest],

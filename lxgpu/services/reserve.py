@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import TypeVar, Unpack
 
 from lxgpu.errors import LxgpuError
+from lxgpu.instants import show_instant
 from lxgpu.model.assignment import KEPT, Assignment
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.request import Changes, ReserveRequest
@@ -29,6 +31,7 @@ from lxgpu.services.oneversion import on_one_version
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
 from lxgpu.services.tick import look, tick
+from lxgpu.units import format_duration
 
 T = TypeVar("T")
 POLL_S = 1.0
@@ -43,11 +46,23 @@ class Booked:
     plan: Plan
 
 
-def plan_reserve(site: Site, request: ReserveRequest) -> Plan:
-    """What a request would come to now; nothing is written."""
+def plan_reserve(site: Site, request: ReserveRequest) -> Booked:
+    """What a request would come to now, with the rows that would be written; nothing is."""
     row = ready_instance(site, request.instance)
     snapshot = _snapshot(site)
-    return decide_reserve(snapshot, replace(request, owner=row.owner), identifier=_new_id()).plan
+    found = decide_reserve(snapshot, replace(request, owner=row.owner), identifier=_new_id())
+    return Booked(found.rows, found.plan)
+
+
+def other_time(request: ReserveRequest, plan: Plan, *, now: datetime, zone: tzinfo) -> str:
+    """The command that asks for the time at which a refused booking would fit; empty where none is known."""
+    if plan.decision is not Verdict.REFUSED or plan.when is None:
+        return ""
+    model = "" if request.model == "*" else request.model
+    options = {"--model": model, "--class": request.class_name, "--host": request.host}
+    more = "".join(f" {name} {shlex.quote(value)}" for name, value in options.items() if value)
+    length, at = format_duration(request.duration_s), show_instant(plan.when, now=now, zone=zone)
+    return f'lxgpu reserve {request.instance} --gpus {request.gpus} --for {length} --at "{at}"{more}'
 
 
 def reserve(site: Site, request: ReserveRequest, *, begin: bool = True) -> Booked:
@@ -63,7 +78,8 @@ def reserve(site: Site, request: ReserveRequest, *, begin: bool = True) -> Booke
         owner = ready_row(now, request.instance).owner
         decided = decide_reserve(now, replace(request, owner=owner), identifier=identifier)
         if decided.plan.decision is Verdict.REFUSED:
-            raise_if_refused(decided.plan, f"reserve {request.instance}", now.policy)
+            fix = other_time(request, decided.plan, now=now.now, zone=now.policy.zone)
+            raise_if_refused(decided.plan, f"reserve {request.instance}", now.policy, fix=fix)
         tx.put(*decided.rows)
         for row in decided.rows:
             tx.event("reserved", row.instance, rule=row.kind.value, detail=_facts(row, decided.plan))

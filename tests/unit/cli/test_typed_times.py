@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from fakes.site import make_site, newcomer
@@ -15,6 +16,7 @@ from lxgpu.cli import main
 from lxgpu.model.quota import BASE_TERMS, Policy
 from lxgpu.model.rules import BookingRules, PriorityClass, Rules
 from lxgpu.services.statusfile import DaemonView
+from lxgpu.services.tick import tick
 
 POLICY = Policy(
     timezone="Asia/Shanghai",
@@ -93,3 +95,62 @@ def test_a_clock_time_alone_ends_the_booking_on_its_own_day(lxgpu):
     _, words = lxgpu("reserve", "bob", "--gpus", "1", "--for", "1h", "--until", "18:00", status=2)
     assert "both --for and --until were given" in words
     assert "give it a time" in lxgpu("reserve", "bob", "--gpus", "1", "--for", "0", status=2)[1]
+
+
+def test_a_rehearsal_says_what_the_command_would_say(lxgpu):
+    """Of what must wait its place, an estimate and for what; of what is refused the next step and whom to ask."""
+    lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h")
+    wish = ("reserve", "carol", "--gpus", "1", "--for", "1h")
+    shown, words = lxgpu(*wish, "--dry-run")
+    assert "it waits: " in shown
+    assert "1 GPU for carol waits as number 1 in the line, likely from " in words
+    (plan,) = made(lxgpu, *wish, "--dry-run")
+    assert plan["when"] is not None
+    real = lxgpu(*wish)[1]
+    assert words.splitlines()[-1].partition(", likely")[0] in real
+    wish = ("reserve", "carol", "--gpus", "9", "--for", "1h")
+    fixes = [
+        next(line for line in lxgpu(*wish, *more, status=5)[1].splitlines() if line.startswith("fix:"))
+        for more in ((), ("--dry-run",))
+    ]
+    assert fixes[0] == fixes[1]
+    assert "contact: gpu-admin@lab.example" in fixes[0]
+
+
+def test_where_there_is_no_room_the_answer_is_the_command_for_the_next_time(lxgpu):
+    """Typed as it stands it is granted."""
+    lxgpu("reserve", "bob", "--gpus", "2", "--at", "tomorrow 09:00", "--for", "4h", "--class", "normal")
+    wish = ("reserve", "carol", "--gpus", "1", "--at", "tomorrow 10:00", "--for", "90min")
+    for more in ((), ("--dry-run",)):
+        _, words = lxgpu(*wish, *more, status=7)
+        assert 'fix: lxgpu reserve carol --gpus 1 --for 1h30m --at "tomorrow 13:00"' in words
+    assert (
+        "booked for carol from tomorrow 13:00 until" in lxgpu(*wish[:4], "--at", "tomorrow 13:00", "--for", "1h30m")[1]
+    )
+
+
+def test_numbers_of_cards_are_each_bookings_own(lxgpu):
+    """Whoever books twice hears that both count; at another time nothing is said."""
+    lxgpu("reserve", "bob", "--gpus", "1", "--at", "tomorrow 09:00", "--for", "4h")
+    _, words = lxgpu("reserve", "bob", "--gpus", "1", "--at", "tomorrow 12:00", "--for", "4h")
+    assert re.search(r"bob has another booking of 1 GPU then \(r[0-9a-f]{7}\); together 2", words)
+    _, words = lxgpu("reserve", "bob", "--gpus", "1", "--at", "tomorrow 18:00", "--for", "1h")
+    assert "together" not in words
+
+
+def test_longer_until_a_time_is_the_difference(lxgpu):
+    """`extend --until` ends there; no longer, or said twice, is refused; far options are not offered."""
+    lxgpu("reserve", "bob", "--gpus", "1", "--for", "1h")
+    for _ in range(5):
+        lxgpu.site.clock.sleep(1)
+        tick(lxgpu.site)
+    until = lxgpu.site.clock.now().replace(second=0, microsecond=0) + timedelta(hours=30)
+    lxgpu("extend", "bob", "--until", until.isoformat().replace("+00:00", "Z"))
+    (row,) = made(lxgpu, "reservations", "bob")
+    assert abs(datetime.fromisoformat(row["end"]) - until) < timedelta(seconds=2)
+    _, words = lxgpu("extend", "bob", "--until", "+1h", status=2)
+    assert "it lasts until " in words
+    assert "both --for and --until" in lxgpu("extend", "bob", "--until", "18:00", "--for", "1h", status=2)[1]
+    assert "how much longer" in lxgpu("extend", "bob", status=2)[1]
+    assert "--run-dir" not in lxgpu("attach", "bob", "--until", "18:00", status=2)[1]
+    assert "did you mean --gpu or --gpus?" in lxgpu("attach", "bob", "--gpsu", "1", status=2)[1]

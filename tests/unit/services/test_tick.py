@@ -24,7 +24,7 @@ def site(tmp_path):
 
 def test_a_reservation_takes_from_a_lower_class_after_warning_and_grace(site):
     """Bob in class normal waits, alice in class low yields."""
-    plan = plan_reserve(site, wish())
+    plan = plan_reserve(site, wish()).plan
     assert plan.decision is Verdict.AFTER_PREEMPTION
     assert plan.victims == ("alice",)
     booked = reserve(site, wish())
