@@ -24,7 +24,6 @@ from lxgpu.model.rules import Allowance, BookingRules, IdleRules, PreemptionRule
 from lxgpu.services import extending, inservice, keeping, lending, power
 from lxgpu.services import reserve as reserving
 from lxgpu.services.daemon import Daemon
-from lxgpu.services.loop import Jumps
 from lxgpu.services.site import Site
 from lxgpu.services.tick import tick
 
@@ -69,7 +68,6 @@ class Lab:
         self.refusal = ""
         self.begin = self.site.clock.now()
         self._seen = len(self.site.inventory.events())
-        self._jumps = Jumps(self.site.clock)
         self._daemon = Daemon(
             make_site=lambda: self.site,
             tick=tick,
@@ -106,7 +104,7 @@ class Lab:
         for _ in range(seconds):
             self.site.clock.sleep(1)
             self._look_busy()
-            self._daemon.turn(moved_s=self._jumps.moved_s())
+            self._daemon.turn()
 
     def until(self, at: int) -> None:
         """Time passes until so many seconds after the beginning."""

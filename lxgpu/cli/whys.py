@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 from lxgpu import wiring
@@ -16,7 +17,7 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Records
 from lxgpu.ports import Inventory
-from lxgpu.services import explain, looking, reasons
+from lxgpu.services import endings, explain, looking, reasons, waitline
 from lxgpu.services.explain import ReasonView
 from lxgpu.services.reservationviews import InLine
 
@@ -48,8 +49,8 @@ def why(screen: Screen, subject: str) -> Told:
 def _of_instance(screen: Screen, shown: looks.Shown) -> tuple[ReasonView, ...]:
     records, times = shown.records, shown.times
     waits = [row for row in records.reservations if row.instance == shown.row.name and row.pending]
-    policy = lab_times(Screen(quiet=True))[1] if waits else None
-    return reasons.about_container(
+    policy = lab_times(Screen(quiet=True))[1]
+    told = reasons.about_container(
         records,
         shown.row,
         shown.view,
@@ -60,6 +61,15 @@ def _of_instance(screen: Screen, shown: looks.Shown) -> tuple[ReasonView, ...]:
         line=bookings.ledger(policy, now=times.now).line if waits else {},
         obstacles=_obstacles(screen, records, waits, policy),
     )
+    return told if policy is None else (*told, *_of_end(shown, policy))
+
+
+def _of_end(shown: looks.Shown, policy: Policy) -> tuple[ReasonView, ...]:
+    records, times = shown.records, shown.times
+    snapshot = waitline.remembered(records, policy, host=wiring.host_name(), now=times.now)
+    told = endings.told_ends(_store(), replace(records, instances=(shown.row,)))
+    snapshot = endings.with_ends(_store(), snapshot, wiring.unix_groups, told=told, rows=[shown.row])
+    return endings.about_ending(snapshot, shown.row, times.show)
 
 
 def _obstacles(

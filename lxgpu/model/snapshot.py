@@ -102,6 +102,20 @@ class ClockSet:
 
 
 @dataclass(frozen=True, slots=True)
+class EndTold:
+    """What a container's owner was told of its end, at `said_at` (sent at `at`; None: not yet).
+
+    `end` is what the policy or the container's own date said then, `until` when it was said to end; both None: the end
+    that was told of before is put off.
+    """
+
+    end: datetime | None
+    until: datetime | None
+    said_at: datetime
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One version of the inventory, what the host showed, the policy and the time.
 
@@ -111,6 +125,9 @@ class Snapshot:
     counts as one), `watched` says from when on each of the others was looked at without a gap. `heard` are the kinds
     and times of what was told about held slots, by assignment.
     `clock_set`: the clock was set less than a window of idleness ago, so that times that are over since may not be.
+    `told_ends` is what owners were told of their containers' ends, oldest first, `kept_until` until when one in the
+    trash was promised to be kept, both by container. For `steady_s` nobody set the clock in this boot, as far as was
+    looked.
     """
 
     now: datetime
@@ -124,3 +141,6 @@ class Snapshot:
     watched: Mapping[str, datetime] = field(default_factory=dict)
     heard: Mapping[str, tuple[tuple[str, datetime], ...]] = field(default_factory=dict)
     clock_set: ClockSet | None = None
+    told_ends: Mapping[str, tuple[EndTold, ...]] = field(default_factory=dict)
+    kept_until: Mapping[str, datetime] = field(default_factory=dict)
+    steady_s: float = 0.0

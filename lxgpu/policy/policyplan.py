@@ -20,6 +20,7 @@ from lxgpu.policy.agenda import decide_tick
 from lxgpu.policy.bounds import entitled_at
 from lxgpu.policy.calendar import Skyline, Span
 from lxgpu.policy.desk import Note
+from lxgpu.policy.expiry import emptied_at, ending_of
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.lookup import owners_by_instance
 from lxgpu.units import format_duration
@@ -33,7 +34,8 @@ class Effect:
 
     `subject` is a person or a group. Codes: `takes`, `ends`, `booking_surplus`, `booking_too_large`,
     `booking_too_long`, `beyond_horizon`, `over_limit`, `over_group_limit`, `over_class_limit`, `person_ended`,
-    `class_gone`, `class_not_allowed`, `less_guaranteed`.
+    `class_gone`, `class_not_allowed`, `less_guaranteed`, `suspends`,
+    `empties`.
     """
 
     code: str
@@ -50,6 +52,7 @@ def effects_of(snapshot: Snapshot, new: Policy) -> tuple[Effect, ...]:
     found = [effect for effect in at_odds(changed) if effect not in before]
     found += _less_guaranteed(snapshot, changed)
     found += _decided(snapshot, changed)
+    found += _expiring(snapshot, changed)
     return tuple(sorted(found, key=_order))
 
 
@@ -193,6 +196,26 @@ def _decided(before: Snapshot, after: Snapshot) -> Iterator[Effect]:
         elif note.kind in ENDINGS:
             text = f"ends {note.subject}'s reservation {facts.get('reservation')}: {ENDINGS[note.kind]}"
             yield Effect("ends", note.subject, text, at=after.now)
+
+
+def _expiring(before: Snapshot, after: Snapshot) -> Iterator[Effect]:
+    """Containers that end sooner than they would have, those in the trash too."""
+    for row in after.records.instances:
+        old, new = ending_of(before, row), ending_of(after, row)
+        if new is not None and (old is None or new.at < old.at):
+            when, end = (show_instant(at, now=after.now, zone=after.policy.zone) for at in (new.at, new.end))
+            since = "" if new.at == new.end else ", told when the edit is in force"
+            text = f"suspends {row.name} of {row.owner} at {when}: their time ends at {end}{since}"
+            yield Effect("suspends", row.owner, text, at=new.at)
+        kept, gone = emptied_at(before, row), emptied_at(after, row)
+        if kept is not None and gone is not None and gone < kept:
+            when = show_instant(gone, now=after.now, zone=after.policy.zone)
+            text = f"removes {row.name} of {row.owner} from the trash for good {_after(gone, after.now, when)}"
+            yield Effect("empties", row.owner, text, at=max(gone, after.now))
+
+
+def _after(at: datetime, now: datetime, when: str) -> str:
+    return "at once" if at <= now else f"after {when}"
 
 
 def _key(note: Note) -> tuple[str, str, str, str]:

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from lxgpu.errors import LxgpuError
 from lxgpu.model.operation import Event
 from lxgpu.ports import Clock, Progress
-from lxgpu.services.clockset import follow_clock
 from lxgpu.services.loop import EVERY_S, Next
 from lxgpu.services.policywatch import PolicyNews, PolicyWatch
 from lxgpu.services.sections import Sections
@@ -66,7 +65,6 @@ class Daemon:
         self._sections = Sections(clock.monotonic, say)
         self._site: Site | None = None
         self._reload = False
-        self._moved_s, self._careful = 0.0, False
         self._news: list[PolicyNews] = []
         self._history = HistoryTail(since=clock.now())
         self._troubled: dict[str, tuple[str, ...]] = {}
@@ -78,16 +76,12 @@ class Daemon:
         """Read the policy file at the next turn, whether it looks changed or not."""
         self._reload = True
 
-    def turn(self, *, moved_s: float) -> Next:
+    def turn(self) -> Next:
         """One turn.
 
         Raises:
             LxgpuError: one of `sections.FATAL`: this process must not change anything any more.
         """
-        self._moved_s += moved_s
-        if moved_s:
-            self._careful = True
-            self._say(f"the wall clock was moved by {moved_s:.0f} s: nothing is taken in this turn")
         self._sections.run(POLICY, self._look_at_policy, at_once=self._reload)
         paused = self._paused()
         ticked = self._sections.run(TICK, lambda: self._ticked(paused=paused is not None), at_once=True)
@@ -113,15 +107,11 @@ class Daemon:
         try:
             site = self._site = self._site or self._make_site()
             self._write_news(site)
-            if self._moved_s:
-                follow_clock(site, self._moved_s)
-                self._moved_s = 0.0
-            ticked = self._tick(site, paused=paused or self._careful)
+            ticked = self._tick(site, paused=paused)
         except LxgpuError as error:
             if error.code == "inventory_lost":  # the file was replaced (a backup, say): open what is there now
                 self._site = None
             raise
-        self._careful = False
         return ticked
 
     def _other(self, site: Site, name: str, do: Callable[[Site], Iterable[str]]) -> None:

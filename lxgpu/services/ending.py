@@ -17,6 +17,7 @@ from lxgpu.ports import Change, Tx
 from lxgpu.services import instances, making, observe, slots, taking
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
+from lxgpu.services.endings import note_promise, promise_trash
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import check_ready, known_instance, ready_instance
 from lxgpu.services.operations import Recipe, Step, Wait, Work, carry_out
@@ -119,14 +120,18 @@ def purge_home(work: Work) -> None:
 
 def forget(work: Work) -> None:
     """The inventory lets go: a trashed container keeps a row of its own, keys are closed, the port stays reserved."""
-    site, trash = work.site, work.text("trash_name")
+    site, trash, at = work.site, work.text("trash_name"), work.operation.created_at
+    known = site.inventory.read().instance(work.name)
+    kept = promise_trash(site, known.owner, at) if trash and known else None
     with site.write() as tx:
         row = tx.records.instance(work.name)
         if row is None:
             return
         tx.drop(row)
         if trash:
-            tx.put(replace(_trashed(row, work.operation.created_at), name=trash))
+            tx.put(replace(_trashed(row, at), name=trash))
+        if trash and kept:
+            note_promise(tx, trash, kept)
         for key in tx.records.keys:
             if key.person == row.owner:
                 tx.drop(key)

@@ -21,6 +21,7 @@ from lxgpu.services import observe
 from lxgpu.services.begin import decided
 from lxgpu.services.cardmemory import CardMemory
 from lxgpu.services.cards import card_views
+from lxgpu.services.endings import about_ending, ends_now
 from lxgpu.services.guestfix import inside
 from lxgpu.services.guestviews import (
     GuestAnswer,
@@ -109,7 +110,7 @@ class Guests:
             return records.reservation(identifier) or site.inventory.reservation(identifier)
 
         told = about_container(records, row, view, events, known=known, show=show, now=site.clock.now())
-        return guest_reasons(told, show)
+        return guest_reasons((*told, *about_ending(ends_now(site, records, row), row, show)), show)
 
     def release(self, name: str, *, gpus: int | None, busy: bool) -> GuestAnswer:
         """Write down that cards go back; the daemon's next turn takes them: rule, TERM, detach, KILL, fence."""

@@ -12,15 +12,13 @@ EVERY_S = 10.0
 """A turn at least so often: samples for idleness, and what others did behind our back."""
 LEAST_S = 0.1
 """Never two turns closer than this, however much there is to do and whoever pokes."""
-JUMP_S = 5.0
-"""So far the wall clock may move against the other one between two turns; more, and somebody has set it."""
 
 
 class Turn(Protocol):
     """One turn of the loop; it deals with its own failures."""
 
-    def __call__(self, *, moved_s: float) -> Next:
-        """Do what is due. `moved_s`: so far somebody set the wall clock since the last turn; 0: nobody did."""
+    def __call__(self) -> Next:
+        """Do what is due."""
 
 
 class Next:
@@ -50,10 +48,9 @@ def loop(
         stopping: whether to end.
         every_s: the longest time from the beginning of a turn to that of the next, asked for after each.
     """
-    jumps = Jumps(clock)
     while not stopping():
         begun = clock.monotonic()
-        after = turn(moved_s=jumps.moved_s())
+        after = turn()
         if stopping():
             return
         ended = clock.monotonic()
@@ -71,18 +68,3 @@ def pause_s(after: Next, *, now: datetime, took_s: float, every_s: float) -> flo
     if after.at is not None:
         wanted = min(wanted, (after.at - now).total_seconds())
     return max(wanted, LEAST_S)
-
-
-class Jumps:
-    """Notices that the wall clock was set, or that the machine slept."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._wall, self._seconds = clock.now(), clock.monotonic()
-
-    def moved_s(self) -> float:
-        """How far the wall clock was set since this was asked the last time, in seconds; 0 for less than `JUMP_S`."""
-        wall, seconds = self._clock.now(), self._clock.monotonic()
-        moved = (wall - self._wall).total_seconds() - (seconds - self._seconds)
-        self._wall, self._seconds = wall, seconds
-        return moved if abs(moved) > JUMP_S else 0.0

@@ -120,8 +120,14 @@ NOTICES: Mapping[str, NoticeKind] = {
         {"at": INSTANT, "gpus": GPUS},
     ),
     "expires": NoticeKind(
-        "the person or the container ends at `until`; `then` says what happens then",
-        {"until": INSTANT, "then": TEXT},
+        "the container is suspended at `until`; `end` is what the policy or its own date says, which may be sooner;"
+        " `then` says what happens then",
+        {"until": INSTANT, "end": INSTANT, "then": TEXT},
+    ),
+    "goes_on": NoticeKind(
+        "the end that was told of is put off, to `until` (None: there is none any more)",
+        {"until": INSTANT},
+        may_lack=frozenset({"until"}),
     ),
 }
 """Every kind by its name, which is also the name of its template."""

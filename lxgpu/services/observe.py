@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from lxgpu.model.quota import Policy
@@ -50,8 +50,15 @@ def of(site: Site, seen: Observation, records: Records, *, people: Iterable[str]
         records=records,
         seen=seen,
         policy=policy,
-        unix_groups={name: site.unix_groups(name) for name in concerned} if _asks_unix_groups(policy) else {},
+        unix_groups=groups_of(policy, site.unix_groups, concerned),
     )
+
+
+def groups_of(
+    policy: Policy, unix_groups: Callable[[str], frozenset[str]], people: Iterable[str]
+) -> dict[str, frozenset[str]]:
+    """The Unix groups of people, by name; nobody is asked where the policy names none."""
+    return {name: unix_groups(name) for name in set(people)} if _asks_unix_groups(policy) else {}
 
 
 def _asks_unix_groups(policy: Policy) -> bool:

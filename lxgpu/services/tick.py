@@ -23,7 +23,7 @@ from lxgpu.services import observe, pausing
 from lxgpu.services.banner import refresh_banner
 from lxgpu.services.booting import note_boot
 from lxgpu.services.carrying import advance_all, write_down
-from lxgpu.services.clockset import last_set
+from lxgpu.services.clockset import ClockLook, last_set, settle_clock, watch_clock
 from lxgpu.services.health import check_health
 from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
@@ -60,6 +60,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
     paused = paused or pausing.paused(site.settings.run_dir) is not None  # a pause holds for commands too
     ensure_identity(site)
     count, agenda = _Count(site.alive), Agenda()
+    clock = _clock(site, count)
     for number in range(ROUNDS):
         site.alive()
         moved, troubles = advance_all(site)
@@ -71,10 +72,10 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             _part(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
             _part(count, "health", partial(check_health, site, seen))
             _part(count, "drift", partial(begin_mending, site, seen))
-            if not paused:
-                _part(count, "expiry", partial(end_in_time, site, observe.of(site, seen, site.inventory.read())))
+            if not clock.jumped:
+                _part(count, "expiry", partial(end_in_time, site, seen, steady_s=clock.steady_s, paused=paused))
         site.alive()
-        agenda = _decide(site, seen, paused=paused)
+        agenda = _decide(site, seen, paused=paused or clock.jumped)
         count.did += len(agenda.notes)
         _part(count, "notices", partial(send_due, site))
         if agenda.empty and not moved:
@@ -84,6 +85,8 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
     if count.did:
         _part(count, "promises", partial(mirror_promises, site))
     _part(count, "banners", partial(refresh_banner, site, seen=seen))
+    if clock.jumped:
+        _part(count, "clock", partial(settle_clock, site))
     return Ticked(site.clock.now(), _next_at(site, agenda), count.did, tuple(count.troubles))
 
 
@@ -126,6 +129,13 @@ def _next_at(site: Site, agenda: Agenda) -> datetime | None:
     waits = any(row.live for row in site.inventory.read().operations)
     soon = site.clock.now() + timedelta(seconds=BUSY_S)
     return min(soon, agenda.next_at) if waits and agenda.next_at else soon if waits else agenda.next_at
+
+
+def _clock(site: Site, count: _Count) -> ClockLook:
+    """What may be believed of the clock; nothing when that cannot be found out."""
+    found = [ClockLook(jumped=True, steady_s=0.0)]
+    _part(count, "clock", lambda: found.append(watch_clock(site)))
+    return found[-1]
 
 
 def _part(count: _Count, name: str, act: Callable[[], object]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from lxgpu.model.snapshot import EndTold
 from lxgpu.model.usage import Sample
 from lxgpu.ports import Inventory
 
@@ -21,7 +23,7 @@ class Watch:
     samples in memory. `faults` is what NVML said of cards in the last look, `sick` are those that people were told of
     (None: not looked up in the history yet). `boot_id` is the boot of which it is known that people were told.
     `thinned_at` is when old samples were merged last. `not_before`: the clock was set then, so no sample from before
-    counts.
+    counts. `ends` is what was told of ends, with the inventory's version.
     """
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -32,6 +34,7 @@ class Watch:
     boot_id: str = ""
     thinned_at: datetime | None = None
     not_before: datetime | None = None
+    ends: tuple[int, Mapping[str, tuple[EndTold, ...]]] | None = None
     _looked_at: datetime | None = None
     _since: datetime | None = None
     _inventory: Inventory | None = None

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from fakes.site import make_site, newcomer
-from inventory_rows import operation
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.assignment import AssignmentState
 from lxgpu.services import ending
 from lxgpu.services.daemon import PUBLISH_S, Callbacks, Daemon
 from lxgpu.services.identity import ensure_identity
@@ -150,40 +147,6 @@ def test_paused_it_ticks_and_takes_nothing_and_says_both_ends_once(house):
     assert any("a driver update" in line for line in house.lines)
 
 
-def test_a_clock_that_was_set_takes_nothing_in_that_tick_and_grace_runs_on(house):
-    """Set forward by an hour: who was told "in 30 s" still has 30 s; set back, they do not wait for an hour more."""
-    newcomer(house.site, "alice", gpus=1)
-    clock = house.site.clock
-    for moved in (3600, -3600):
-        due = clock.now() + timedelta(seconds=30)
-        with house.site.write() as tx:
-            row = tx.records.held_by("alice")[0]
-            tx.put(replace(row, state=AssignmentState.WARNED, due_at=due))
-            tx.put(operation("o9", kind="release", instance="alice", step="term", due_at=due))
-        house.calls.clear()
-        turns = iter([0.0, float(moved), 0.0])
-        for _ in range(3):
-            by = next(turns)
-            clock.jump(by)
-            house.daemon.turn(moved_s=by)
-        records = house.site.inventory.read()
-        (warned,) = records.held_by("alice")
-        assert (warned.due_at - clock.now()).total_seconds() == pytest.approx(30)
-        (waiting,) = records.operations
-        assert waiting.due_at == warned.due_at
-        assert [paused for _, paused in house.calls] == [False, True, False]
-    assert [event.detail["moved_s"] for event in house.events if event.kind == "clock_set"] == [3600, -3600]
-
-
-def test_a_tick_that_fails_in_the_turn_of_the_jump_is_careful_the_next_time_too(house):
-    """That nothing is taken holds until a tick came to its end."""
-    house.ticks = [away()]
-    house.daemon.turn(moved_s=3600)
-    house.daemon.turn(moved_s=0)
-    house.daemon.turn(moved_s=0)
-    assert [paused for _, paused in house.calls] == [True, True, False]
-
-
 def test_news_of_the_policy_is_written_into_the_history_and_kept_until_it_is_there(house):
     """Refused while LXD is away: the event is not lost, and is written once."""
     house.policy.news = [PolicyNews("policy_refused", "policy.yaml:3:1: odd", {"mistakes": ["odd"]})]
@@ -199,10 +162,10 @@ def test_news_of_the_policy_is_written_into_the_history_and_kept_until_it_is_the
 
 def test_sighup_reads_the_policy_whatever_it_looks_like(house):
     """Once, at the next turn."""
-    house.daemon.turn(moved_s=0)
+    house.daemon.turn()
     house.daemon.reload()
-    house.daemon.turn(moved_s=0)
-    house.daemon.turn(moved_s=0)
+    house.daemon.turn()
+    house.daemon.turn()
     assert house.policy.anew == [False, True, False]
 
 
@@ -222,24 +185,24 @@ def test_every_line_of_history_is_told_once_whoever_wrote_it(house):
         pid=1,
         callbacks=Callbacks(told=house.events.append),
     )
-    late.turn(moved_s=0)
+    late.turn()
     assert house.events == []
     newcomer(house.site, "bob")
     house.site.clock.jump(-7200)
     newcomer(house.site, "carol")
-    late.turn(moved_s=0)
-    late.turn(moved_s=0)
+    late.turn()
+    late.turn()
     assert [event.subject for event in house.events if event.kind == "created"] == ["bob", "carol"]
 
 
 def test_not_a_line_of_history_is_lost_however_many_there_are_between_two_turns(house):
     """An import of a year's history, or a class of a hundred."""
-    house.daemon.turn(moved_s=0)
+    house.daemon.turn()
     for number in range(7):
         with house.site.write() as tx:
             for part in range(500):
                 tx.event("seen", f"{number}-{part}")
-    house.daemon.turn(moved_s=0)
+    house.daemon.turn()
     seen = [event.subject for event in house.events if event.kind == "seen"]
     assert seen == [f"{number}-{part}" for number in range(7) for part in range(500)]
 
@@ -249,7 +212,7 @@ def test_after_an_older_inventory_was_put_in_place_its_new_lines_are_told(house,
     for _ in range(5):
         newcomer(house.site, "alice")
         ending.delete(house.site, "alice", purge=True)
-    house.daemon.turn(moved_s=0)
+    house.daemon.turn()
     older = make_site(tmp_path / "older").inventory
     for number in range(2):
         with older.write(actor="root", now=house.site.clock.now()) as tx:
@@ -285,10 +248,10 @@ def test_status_is_published_when_something_changed_and_every_half_minute(house)
     quiet = len(house.published)
     assert 3600 / PUBLISH_S <= quiet + 1 <= 3600 / PUBLISH_S + 3
     newcomer(house.site, "alice")
-    house.daemon.turn(moved_s=0)
+    house.daemon.turn()
     house.ticks = [Ticked(house.site.clock.now(), did=1)]
-    house.daemon.turn(moved_s=0)
-    house.daemon.turn(moved_s=0)
+    house.daemon.turn()
+    house.daemon.turn()
     assert len(house.published) == quiet + 2
 
 
