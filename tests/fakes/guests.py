@@ -39,6 +39,12 @@ class FakeGuests:
         at = NOW + timedelta(seconds=since)
         self.held[name] = [GuestGpu(slot, slot, None, "RTX 3090", "active", at, None) for slot in slots]
 
+    def book(self, name: str, gpus: int) -> str:
+        """A booking of a container; gives its id."""
+        key = f"r{len(self.bookings) + 1}"
+        self.bookings[key], self.sizes[key] = name, gpus
+        return key
+
     def status(self, name: str) -> GuestStatus:
         """What it holds."""
         self.inside[name] = self.inside.get(name, 0) + 1
@@ -90,8 +96,7 @@ class FakeGuests:
             ("reserve", name, gpus, seconds, at, model, *sorted(item for item in more.items() if item[1]))
         )
         self._check(name, gpus)
-        key = f"r{len(self.bookings) + 1}"
-        self.bookings[key], self.sizes[key] = name, gpus
+        key = self.book(name, gpus)
         return GuestAnswer("done", f"{key}: booked", reservations=(_reservation(key, gpus),))
 
     def may(self, name: str, *, gpus: int) -> GuestAnswer:

@@ -16,6 +16,7 @@ from guest_client import dial
 from house import until
 
 from lxgpu.config.shipped import shipped
+from lxgpu.units import parse_duration
 
 PROGRAM = shipped("templates") / "guest" / "gpu"
 
@@ -104,7 +105,8 @@ def test_each_command_asks_for_what_was_typed(guests, inside):
         ["extend", "1d12h"],
         ["keep", "90m", "--reason", "loading data"],
         ["reserve", "2", "--for", "4h", "--at", "tomorrow 09:00", "--model", "*3090*"],
-        ["reserve", "1", "--for", "30s"],
+        ["reserve", "1", "--for", "1.5h"],
+        ["reserve", "1", "--at", "mon 09:00", "--until", "18:00", "--weekly", "--class", "low", "--note", "for icml"],
         ["cancel", "r1"],
     ):
         ran = inside.gpu(*words)
@@ -114,28 +116,57 @@ def test_each_command_asks_for_what_was_typed(guests, inside):
         ("extend", "alice", 129600),
         ("keep", "alice", 5400, "loading data"),
         ("reserve", "alice", 2, 14400, "tomorrow 09:00", "*3090*"),
-        ("reserve", "alice", 1, 30, None, "*"),
+        ("reserve", "alice", 1, 5400, None, "*"),
+        (
+            *("reserve", "alice", 1, None, "mon 09:00", "*"),
+            *(("class_name", "low"), ("note", "for icml"), ("until", "18:00"), ("weekly", True)),
+        ),
         ("cancel", "alice", "r1"),
     ]
     assert inside.gpu("why").stdout == "it runs\n"
     assert "no page" in inside.gpu("web").stdout
+    assert "web" not in inside.gpu("--help").stdout
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ["frobnicate"], ["extend"], ["extend", "4"], ["extend", "0h"], ["extend", "4 h"], ["extend", "٤h"],
-        ["keep", "2h"], ["reserve", "2"], ["reserve", "0", "--for", "4h"], ["release", "-1"], ["run"], ["run", "--"],
+        ["frobnicate"], ["extend"], ["extend", "4"], ["extend", "0h"], ["extend", "4 h 1"], ["extend", "1.5h 3m"],
+        ["extend", "0.5s"], ["extend", "٤h"],
+        ["keep", "2h"], ["reserve", "2"], ["reserve"], ["keep"],
+        ["reserve", "2", "--for", "4h", "--until", "18:00"],
+        ["reserve", "2", "--for", "4h", "--weekly"],
+        ["reserve", "0", "--for", "4h"], ["release", "-1"], ["run"], ["run", "--"],
         ["run", "--gpus", "0", "--", "true"],
     ],
     ids=" ".join,
 )  # fmt: skip
 def test_words_that_do_not_fit_ask_for_nothing(guests, inside, words):
-    """Exit status 2, and the daemon hears nothing."""
+    """Exit status 2, an error as all others with an example to type, and the daemon hears nothing."""
     ran = inside.gpu(*words)
     assert ran.returncode == 2
-    assert ran.stderr
+    assert ran.stderr.startswith("error[usage] ")
+    assert ran.stderr.splitlines()[-1].startswith("fix: gpu ")
     assert guests.uses.asked == []
+
+
+def test_durations_are_those_of_the_host(guests, inside):
+    """One grammar: what the host's command takes, and for how long."""
+    for text in ("90m", "90 min", "4 hours", "1h30", "1.5H", "1d 12h", "2w", "45s"):
+        assert inside.gpu("extend", text).returncode == 0, text
+    assert [asked[2] for asked in guests.uses.asked] == [5400, 5400, 14400, 5400, 5400, 129600, 1209600, 45]
+    assert [parse_duration(text) for text in ("1h30", "1.5H", "90 min")] == [5400] * 3
+
+
+def test_each_command_tells_all_that_it_takes(inside):
+    """With words for each option, and an example."""
+    told = inside.gpu("reserve", "--help").stdout
+    for option in ("--for", "--until", "--at", "--weekly", "--model", "--class", "--note"):
+        (line,) = [line for line in told.splitlines() if line.startswith(f"  {option}")]
+        assert len(line.split()) > 3, line
+    assert told.splitlines()[-1].startswith("example: gpu reserve 2 --for 4h")
+    for name in ("status", "why", "release", "extend", "keep", "cancel", "run"):
+        assert f"example: gpu {'-o json' if name == 'status' else name}" in inside.gpu(name, "--help").stdout
 
 
 def test_release_waits_until_the_cards_are_gone(guests, inside):
@@ -207,24 +238,70 @@ def test_a_full_socket_is_waited_for(inside):
 
 
 def test_run_waits_for_its_cards_and_ends_as_the_command_ends(guests, inside):
-    """Without a booking it says what is missing; the exit status is the command's, also that of a signal."""
+    """It says what for; the exit status is the command's, also that of a signal."""
+    guests.uses.book("alice", 2)
     waiting = inside.start("run", "--gpus", "2", "--", "sh", "-c", "exit 7")
-    assert until(lambda: ("status", "alice") in guests.uses.asked)
+    assert until(lambda: guests.uses.asked.count(("status", "alice")) > 2)
     guests.uses.give("alice", "GPU-1")
     assert waiting.poll() is None
     guests.uses.give("alice", "GPU-1", "GPU-2")
     _, err = waiting.communicate(timeout=20)
     assert waiting.returncode == 7
-    assert err.count("waits for 2 GPUs; none is on its way here: gpu reserve 2 --for 4h") == 1
+    assert err == "gpu: waits for 2 GPUs, 0 here; r1: 2 GPUs, scheduled\n", "once, however long within a minute"
     assert inside.gpu("run", "--", "sh", "-c", "kill -9 $$").returncode == 137
     assert inside.gpu("run", "true").returncode == 0
     assert inside.gpu("run", "--", "/no/such/program").returncode == 127
+
+
+def test_run_does_not_wait_for_what_nobody_asked_for(guests, inside):
+    """It says at once what is here and what asks for the rest; a booking of fewer is not enough."""
+    guests.uses.give("alice", "GPU-1")
+    guests.uses.book("alice", 1)
+    ran = inside.gpu("run", "--gpus", "2", "--", "true")
+    assert (ran.returncode, ran.stdout) == (6, "")
+    assert ran.stderr.splitlines() == [
+        "error[not_held] you hold 1 of 2, and nobody asked for more",
+        "fix: gpu reserve 2 --for 4h asks for them; gpu run --gpus 2 --for 4h -- CMD does both",
+    ]
+    assert not [asked for asked in guests.uses.asked if asked[0] == "reserve"]
+
+
+def test_run_refuses_more_than_can_ever_be_held(guests, inside):
+    """As the daemon says it, with or without a time."""
+    for words in ([], ["--for", "4h"]):
+        ran = inside.gpu("run", "--gpus", "3", *words, "--", "true")
+        assert (ran.returncode, ran.stderr.splitlines()[0]) == (5, "error[over_limit] alice may hold 2 GPUs")
+    assert guests.uses.bookings == {}
+
+
+def test_run_with_a_time_asks_for_its_cards_once(guests, inside):
+    """Unless they are here, or were asked for before."""
+    running = inside.start("run", "--gpus", "2", "--for", "4h", "--", "sh", "-c", "exit 3")
+    assert until(lambda: guests.uses.asked.count(("status", "alice")) > 2)
+    second = inside.start("run", "--gpus", "2", "--for", "4h", "--", "sh", "-c", "exit 4")
+    assert until(lambda: guests.uses.asked.count(("status", "alice")) > 6)
+    guests.uses.give("alice", "GPU-1", "GPU-2")
+    assert (running.wait(20), second.wait(20)) == (3, 4)
+    assert [asked[2:4] for asked in guests.uses.asked if asked[0] == "reserve"] == [(2, 14400)]
+
+
+def test_run_ends_when_a_taken_card_comes_back_no_more(guests, inside):
+    """No claim, no booking: it says so and ends as its command ended."""
+    guests.uses.give("alice", "GPU-1")
+    running = inside.start("run", "--", *inside.job())
+    assert until(lambda: len(inside.pids()) == 1)
+    guests.uses.give("alice")
+    os.kill(inside.pids()[0], signal.SIGTERM)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 143
+    assert "nothing brings 1 GPU any more: gpu reserve 1 --for 4h asks for them" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_run_starts_again_when_a_taken_card_returns(guests, inside, number):
     """Ended as its card went: it waits for the card and starts the command anew; then its own end is the end."""
     guests.uses.give("alice", "GPU-1")
+    guests.uses.book("alice", 1)
     running = inside.start("run", "--", *inside.job())
     assert until(lambda: len(inside.pids()) == 1)
     guests.uses.give("alice")
@@ -274,18 +351,36 @@ def test_signals_go_through_to_the_command(guests, inside, number):
 
 def test_a_signal_while_it_waits_ends_it(guests, inside):
     """There is no command yet to hand it to."""
+    guests.uses.book("alice", 1)
     running = inside.start("run", "--", *inside.job())
-    assert until(lambda: ("status", "alice") in guests.uses.asked)
+    assert until(lambda: guests.uses.asked.count(("status", "alice")) > 1)
     running.send_signal(signal.SIGTERM)
     assert running.wait(20) == 143
     assert inside.pids() == []
 
 
-def test_run_outlives_the_daemon(guests, inside):
-    """Without the daemon it waits on; when that is back it goes on."""
+def test_run_does_not_begin_without_the_daemon(guests, inside):
+    """Nobody can say what is held: words and status 8, at once."""
+    guests.uses.give("alice", "GPU-1")
     guests.sockets.follow(["bob"])
-    running = inside.start("run", "--", "sh", "-c", "exit 3")
+    ran = inside.gpu("run", "--", *inside.job())
+    assert ran.returncode == 8
+    assert "error[unavailable]" in ran.stderr
+    assert inside.pids() == []
+
+
+def test_run_outlives_the_daemon(guests, inside):
+    """A restart of the daemon while it waits, or while the command runs, is waited for."""
+    guests.uses.book("alice", 1)
+    running = inside.start("run", "--", *inside.job())
+    assert until(lambda: guests.uses.asked.count(("status", "alice")) > 1)
+    guests.sockets.follow(["bob"])
     assert not until(lambda: running.poll() is not None, limit_s=1.5)
     guests.uses.give("alice", "GPU-1")
     guests.sockets.follow(["alice", "bob"])
-    assert running.wait(20) == 3
+    assert until(lambda: len(inside.pids()) == 1)
+    guests.sockets.follow(["bob"])
+    os.kill(inside.pids()[0], signal.SIGTERM)
+    assert not until(lambda: running.poll() is not None, limit_s=1.5)
+    guests.sockets.follow(["alice", "bob"])
+    assert running.wait(20) == 143

@@ -45,6 +45,36 @@ def test_the_values_arrive_as_they_were_sent(guests):
     ]
 
 
+def test_a_reservations_words_arrive_all(guests):
+    """Those that the host's command has: an end, a class, a note, every week."""
+    more = {"until": "18:00", "weekly": True, "at": "mon 09:00", "class": "low", "note": " for icml "}
+    assert ask(guests.path("alice"), "POST", "/v1/reserve", {"gpus": 1, **more})[0] == 200
+    said = (("class_name", "low"), ("note", "for icml"), ("until", "18:00"), ("weekly", True))
+    assert guests.uses.asked == [("reserve", "alice", 1, None, "mon 09:00", "*", *said)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {}, {"seconds": 60, "until": "18:00"}, {"seconds": 60, "weekly": 1}, {"seconds": 60, "class_name": "low"},
+        {"seconds": 60, "note": "\x1b[2J"}, {"seconds": 60, "note": "x" * 201}, {"seconds": 60, "class": None},
+    ],
+)  # fmt: skip
+def test_a_reservation_has_one_end_and_nothing_else(guests, more):
+    """Strict: no other field, no other type, no second end."""
+    status, told = ask(guests.path("alice"), "POST", "/v1/reserve", {"gpus": 1, **more})
+    assert (status, told["error"]["code"]) == (400, "usage")
+    assert guests.uses.asked == []
+
+
+def test_what_can_never_be_held_is_refused_without_a_change(guests):
+    """A question: the limit's refusal, with its exit status."""
+    assert ask(guests.path("alice"), "POST", "/v1/may", {"gpus": 2})[0] == 200
+    status, told = ask(guests.path("alice"), "POST", "/v1/may", {"gpus": 3})
+    assert (status, told["error"]["exit"]) == (422, 5)
+    assert guests.uses.asked == []
+
+
 def test_anothers_reservation_is_not_there(guests):
     """Bob's booking is as unknown to alice as one that never was, and stays."""
     guests.uses.bookings["r7"] = "bob"
