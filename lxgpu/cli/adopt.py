@@ -24,7 +24,7 @@ def adopt(out: Output, name: str, *, owner: str | None, dry_run: bool, yes: bool
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
     from lxgpu.services import adopt as service  # noqa: PLC0415
     from lxgpu.services import untrash  # noqa: PLC0415
-    from lxgpu.services.ending import TRASH  # noqa: PLC0415
+    from lxgpu.services.leaving import TRASH  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     wiring.warm()

@@ -10,7 +10,7 @@ from lxgpu.model import devices
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.instance import InstanceState, Power, Sighting
 from lxgpu.ports import Change
-from lxgpu.services import ending, instances, making, slots
+from lxgpu.services import instances, leaving, making, slots
 from lxgpu.services.configure import picture
 from lxgpu.services.operations import Recipe, Step, Work
 from lxgpu.services.wanted import full, home_path, home_volume
@@ -62,7 +62,7 @@ def confirm(work: Work) -> None:
     with work.site.write() as tx:
         slots.activate(tx, work.name)
     if not work.flag("was_running"):
-        ending.stop(work)
+        leaving.stop(work)
     with work.site.write() as tx:
         row = tx.records.instance(work.name)
         if row is not None and row.state is InstanceState.CREATING:
@@ -156,7 +156,7 @@ def _write(work: Work, extra: Mapping[str, Mapping[str, str] | None]) -> None:
 
 def _stop(work: Work, seen: Sighting) -> None:
     if seen.power is not Power.STOPPED:
-        ending.end(work.site, work.name)
+        leaving.end(work.site, work.name)
 
 
 def _unfit(work: Work) -> None:

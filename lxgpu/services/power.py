@@ -8,7 +8,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Power
 from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.ports import Tx
-from lxgpu.services import ending, giving, making, observe
+from lxgpu.services import giving, leaving, making, observe
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
@@ -36,7 +36,7 @@ def stop(work: Work) -> None:
     if work.flag("force"):
         force_stop(work)
     else:
-        ending.stop(work)
+        leaving.stop(work)
 
 
 def start_again(work: Work) -> None:
@@ -98,7 +98,7 @@ def stop_beside(site: Site, name: str, *, force: bool) -> bool:
         if force:
             site.engine.stop(name, timeout_s=0, force=True)
         elif seen.power is not Power.STOPPED:
-            ending.end(site, name)
+            leaving.end(site, name)
     return True
 
 

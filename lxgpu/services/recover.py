@@ -5,8 +5,8 @@ from __future__ import annotations
 from lxgpu.errors import LxgpuError
 from lxgpu.services import observe
 from lxgpu.services.adopting import ADOPT
-from lxgpu.services.ending import DELETE, EMPTY, RESUME, SUSPEND
 from lxgpu.services.keys import KEYS
+from lxgpu.services.leaving import DELETE, EMPTY, RESUME, SUSPEND
 from lxgpu.services.lending import ATTACH, RELEASE
 from lxgpu.services.making import CREATE
 from lxgpu.services.mend import MEND, mend

@@ -16,8 +16,8 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import giving, instances, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
-from lxgpu.services.ending import end
 from lxgpu.services.identity import ensure_identity
+from lxgpu.services.leaving import end
 from lxgpu.services.lending import known_instance
 from lxgpu.services.operations import LOCK_WAIT_S, Recipe, Step, Work, carry_out
 from lxgpu.services.refusal import raise_if_refused

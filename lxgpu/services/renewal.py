@@ -8,7 +8,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Image, Tx
-from lxgpu.services import ending, instances, making, observe, power
+from lxgpu.services import instances, leaving, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.images import ensure_template, find_image, template_for
@@ -29,7 +29,7 @@ def root(work: Work) -> None:
 def rest(work: Work) -> None:
     """One that did not run before does not run after it; the history has it."""
     if not work.flag("was_running"):
-        ending.stop(work)
+        leaving.stop(work)
     with work.site.write() as tx:
         row = tx.records.instance(work.name)
         if row is not None:
@@ -68,7 +68,7 @@ def told(work: Work) -> None:
 REBUILD = Recipe(
     kind="rebuild",
     steps=(
-        Step("stop", "stopping", ending.stop),
+        Step("stop", "stopping", leaving.stop),
         Step("root", "new system", root),
         Step("configure", "", power.in_line),
         Step("start", "starting", making.start),

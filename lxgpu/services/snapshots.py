@@ -16,7 +16,7 @@ from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Tx
-from lxgpu.services import ending, instances, making, observe, power
+from lxgpu.services import instances, leaving, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import picture
 from lxgpu.services.identity import ensure_identity
@@ -100,7 +100,7 @@ def in_line(work: Work) -> None:
 def rest(work: Work) -> None:
     """One that did not run before does not run after it."""
     if not work.flag("was_running"):
-        ending.stop(work)
+        leaving.stop(work)
     with work.site.write() as tx:
         row = tx.records.instance(work.name)
         if row is not None:
@@ -127,7 +127,7 @@ UNSNAPSHOT = Recipe(
 RESTORE = Recipe(
     kind="restore",
     steps=(
-        Step("stop", "stopping", ending.stop),
+        Step("stop", "stopping", leaving.stop),
         Step("restore", "restoring", bring_back),
         Step("configure", "", in_line),
         Step("start", "starting", making.start),

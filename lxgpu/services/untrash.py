@@ -15,9 +15,9 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.ports import Change, Tx
 from lxgpu.services import instances, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
-from lxgpu.services.ending import TRASH
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.keyring import keys_for
+from lxgpu.services.leaving import TRASH
 from lxgpu.services.lending import known_instance
 from lxgpu.services.operations import LOCK_WAIT_S, Recipe, Step, Work, carry_out
 from lxgpu.services.provision import Ground, free_address, look_at_ground, taken_addresses

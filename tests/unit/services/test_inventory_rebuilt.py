@@ -15,7 +15,8 @@ from lxgpu.model.operation import Identity
 from lxgpu.model.snapshot import Observation
 from lxgpu.services import ending, inservice, keys, observe
 from lxgpu.services.identity import KEY_PROMISES
-from lxgpu.services.rebuild import Found, check_own, read_back
+from lxgpu.services.readback import Found, read_back
+from lxgpu.services.rebuild import check_own
 from lxgpu.services.site import Site
 
 

@@ -13,7 +13,7 @@ from lxgpu.ports import Ran
 from lxgpu.services import ending, keys, observe, power
 from lxgpu.services.identity import KEY_PROMISES
 from lxgpu.services.provision import create
-from lxgpu.services.rebuild import read_back
+from lxgpu.services.readback import read_back
 from lxgpu.services.wanted import KEY_PERSON
 
 

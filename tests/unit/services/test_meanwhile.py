@@ -13,7 +13,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState, Limits
 from lxgpu.model.names import LONGEST_NAME, name_fault
 from lxgpu.model.request import GpuRequest
-from lxgpu.services import ending, lending, observe, power, renewal, reshape, untrash
+from lxgpu.services import ending, leaving, lending, observe, power, renewal, reshape, untrash
 from lxgpu.services.provision import create
 from lxgpu.services.recover import recover
 from lxgpu.services.site import Site
@@ -93,7 +93,7 @@ def test_the_longest_names_can_be_deleted_and_brought_back(tmp_path: Path, lengt
         ending.delete(site, name, purge=False)
     trashed = sorted(row.name for row in site.inventory.read().instances)
     assert len(set(trashed)) == 2
-    assert all(len(one) <= LONGEST_NAME and not name_fault(one.removeprefix(ending.TRASH)) for one in trashed)
+    assert all(len(one) <= LONGEST_NAME and not name_fault(one.removeprefix(leaving.TRASH)) for one in trashed)
     assert untrash.untrash(site, trashed[0]) == name
 
 
