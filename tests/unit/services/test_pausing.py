@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from dealings import one_held
 from fakes.system import START
 
 from lxgpu.model.request import ReserveRequest
+from lxgpu.model.reservation import ReservationState
+from lxgpu.services import lending
 from lxgpu.services.pausing import pause, paused, resume
 from lxgpu.services.reserve import reserve
 from lxgpu.services.statusfile import PauseView
@@ -23,10 +26,10 @@ def site(tmp_path):
     return one_held(tmp_path)
 
 
-def pass_time(site, seconds):
-    """A tick each second."""
-    for _ in range(seconds):
-        site.clock.sleep(1)
+def pass_time(site, seconds, *, step=1):
+    """A tick each second, or every `step` of them."""
+    for _ in range(seconds // step):
+        site.clock.sleep(step)
         tick(site)
 
 
@@ -79,3 +82,27 @@ def test_a_file_that_cannot_be_understood_pauses_all_the_same(tmp_path, text):
     assert found is not None
     assert found.why
     assert found.when.tzinfo is not None
+
+
+def test_while_paused_free_cards_are_handed_over_and_nobody_misses_a_booking(site):
+    """What takes from nobody goes on: a booking gets its free cards on time, and is not given up as unused."""
+    lending.release(site, "alice", count=None, busy=True)
+    start = site.clock.now() + timedelta(minutes=20)
+    wish = ReserveRequest(instance="bob", owner="bob", gpus=1, at=start, duration_s=4 * 3600)
+    row = reserve(site, wish).reservations[0]
+    pause(site.settings.run_dir, VIEW)
+    pass_time(site, 20 * 60 + 5, step=5)
+    assert holders(site) == [("bob", "active")]
+    no_show_s = site.policy().rules.bookings.no_show_s
+    pass_time(site, no_show_s + 600, step=30)
+    assert site.inventory.reservation(row.id).state is ReservationState.ACTIVE
+    assert holders(site) == [("bob", "active")]
+
+
+def test_a_warning_that_is_out_takes_nothing_while_paused(site):
+    """The grace may be over: the card stays."""
+    reserve(site, ReserveRequest(instance="bob", owner="bob", gpus=1, duration_s=600))
+    assert holders(site) == [("alice", "warned")]
+    pause(site.settings.run_dir, VIEW)
+    pass_time(site, 60)
+    assert holders(site) == [("alice", "warned")]
