@@ -12,7 +12,7 @@ from lxgpu.model.instance import InstanceState, Power, Sighting
 from lxgpu.ports import Change
 from lxgpu.services import instances, leaving, making, slots
 from lxgpu.services.configure import picture
-from lxgpu.services.operations import Recipe, Step, Work
+from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.wanted import full, home_path, home_volume
 
 SIDE_DEVICE = "lxgpu-home"

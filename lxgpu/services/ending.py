@@ -16,7 +16,8 @@ from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.leaving import DELETE, EMPTY, RESUME, SUSPEND
 from lxgpu.services.lending import check_ready, known_instance, ready_instance
-from lxgpu.services.operations import Recipe, carry_out
+from lxgpu.services.operations import carry_out
+from lxgpu.services.recipes import Recipe
 from lxgpu.services.site import Site
 from lxgpu.services.unknown import no_container
 

@@ -17,7 +17,7 @@ from lxgpu.policy.health import by_fault
 from lxgpu.services import fence, hooks, parking, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.fence import FenceState
-from lxgpu.services.operations import Step, Wait, Work
+from lxgpu.services.recipes import Step, Wait, Work
 from lxgpu.services.wanted import Picture
 
 

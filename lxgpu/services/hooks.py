@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Power
-from lxgpu.services.operations import Wait, Work
+from lxgpu.services.recipes import Wait, Work
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import home_path
 

@@ -17,8 +17,9 @@ from lxgpu.services.account import give_account
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity, mirror_promises
-from lxgpu.services.operations import Recipe, Step, Work, carry_out
+from lxgpu.services.operations import carry_out
 from lxgpu.services.provision import look_at_ground, new_person
+from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.site import Site
 
 _REACHED = frozenset({InstanceState.READY, InstanceState.SUSPENDED})

@@ -14,7 +14,7 @@ from lxgpu.services import instances, making, slots, taking
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.endings import note_promise, promise_trash
 from lxgpu.services.identity import mirror_promises
-from lxgpu.services.operations import Recipe, Step, Wait, Work
+from lxgpu.services.recipes import Recipe, Step, Wait, Work
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, home_volume, instance_text
 

@@ -21,7 +21,8 @@ from lxgpu.services import giving, observe, slots, taking
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.instances import sighting
-from lxgpu.services.operations import Recipe, Step, carry_out
+from lxgpu.services.operations import carry_out
+from lxgpu.services.recipes import Recipe, Step
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
 from lxgpu.services.unknown import no_container

@@ -13,7 +13,7 @@ from lxgpu.services.account import give_account, login_works
 from lxgpu.services.configure import picture, set_rule
 from lxgpu.services.images import template_for
 from lxgpu.services.limits import check_limits
-from lxgpu.services.operations import Recipe, Step, Work
+from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.wanted import KEY_OPERATION, base, full, home_volume
 
 

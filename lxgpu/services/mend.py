@@ -12,7 +12,8 @@ from lxgpu.services import fence, observe, slots, taking
 from lxgpu.services.begin import decided, new_operation
 from lxgpu.services.fence import FenceState, FenceVerdict
 from lxgpu.services.identity import mirror_promises
-from lxgpu.services.operations import Recipe, Step, Wait, Work, carry_out
+from lxgpu.services.operations import carry_out
+from lxgpu.services.recipes import Recipe, Step, Wait, Work
 from lxgpu.services.site import Site
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from lxgpu.model.rules import TakeBy
 from lxgpu.ports import Process
-from lxgpu.services.operations import Wait, Work
+from lxgpu.services.recipes import Wait, Work
 from lxgpu.services.site import Site
 
 PARK_S = 30.0

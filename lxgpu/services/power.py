@@ -14,7 +14,8 @@ from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.instances import sighting
 from lxgpu.services.lending import check_ready, ready_instance, ready_row
-from lxgpu.services.operations import LOCK_WAIT_S, Recipe, Step, Work, carry_out
+from lxgpu.services.operations import LOCK_WAIT_S, carry_out
+from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.site import Site
 
 _OF_CARDS = frozenset({"attach", "release", "mend"})

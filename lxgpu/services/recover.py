@@ -10,8 +10,9 @@ from lxgpu.services.leaving import DELETE, EMPTY, RESUME, SUSPEND
 from lxgpu.services.lending import ATTACH, RELEASE
 from lxgpu.services.making import CREATE
 from lxgpu.services.mend import MEND, mend
-from lxgpu.services.operations import Recipe, advance, finish
+from lxgpu.services.operations import advance, finish
 from lxgpu.services.power import RESTART, START, STOP
+from lxgpu.services.recipes import Recipe
 from lxgpu.services.renaming import RENAME
 from lxgpu.services.renewal import REBUILD
 from lxgpu.services.reshape import RESIZE

@@ -19,7 +19,8 @@ from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.leaving import end
 from lxgpu.services.lending import known_instance
-from lxgpu.services.operations import LOCK_WAIT_S, Recipe, Step, Work, carry_out
+from lxgpu.services.operations import LOCK_WAIT_S, carry_out
+from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
 

@@ -13,7 +13,8 @@ from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.images import ensure_template, find_image, template_for
 from lxgpu.services.lending import ready_instance, ready_row
-from lxgpu.services.operations import Recipe, Step, Work, carry_out
+from lxgpu.services.operations import carry_out
+from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.site import Site
 
 

@@ -18,7 +18,8 @@ from lxgpu.services.identity import ensure_identity
 from lxgpu.services.instances import sighting
 from lxgpu.services.lending import ready_instance, ready_row
 from lxgpu.services.limits import check_disk, check_limits
-from lxgpu.services.operations import Recipe, Step, Wait, Work, carry_out
+from lxgpu.services.operations import carry_out
+from lxgpu.services.recipes import Recipe, Step, Wait, Work
 from lxgpu.services.room import check_room
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import home_volume, shm_bytes

@@ -21,7 +21,8 @@ from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import picture
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.lending import known_instance, ready_instance
-from lxgpu.services.operations import Recipe, Step, Work, carry_out
+from lxgpu.services.operations import carry_out
+from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.site import Site
 from lxgpu.services.unknown import no_container
 from lxgpu.services.wanted import full

@@ -18,7 +18,7 @@ from lxgpu.ports import Holders, Process
 from lxgpu.services import fence, hooks, parking, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.identity import mirror_promises
-from lxgpu.services.operations import Step, Wait, Work
+from lxgpu.services.recipes import Step, Wait, Work
 from lxgpu.services.wanted import Picture
 
 REST_S = 10.0

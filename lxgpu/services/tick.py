@@ -1,6 +1,6 @@
 """The tick: look, decide, write, apply, confirm. The daemon, `daemon run --once`, commands and tests call this one.
 
-A part that fails is that part's own failure: it is named in the answer, and the rest goes on.
+A section that fails is that section's own failure: it is named in the answer, and the rest goes on.
 """
 
 from __future__ import annotations
@@ -68,25 +68,25 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         count.troubles += [item for item in troubles if item not in count.troubles]
         seen = observe.look(site, readings=True)
         if number == 0:
-            _part(count, "boot", partial(note_boot, site, seen))
-            _part(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
-            _part(count, "health", partial(check_health, site, seen))
-            _part(count, "drift", partial(begin_mending, site, seen))
+            _section(count, "boot", partial(note_boot, site, seen))
+            _section(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
+            _section(count, "health", partial(check_health, site, seen))
+            _section(count, "drift", partial(begin_mending, site, seen))
             if not clock.jumped:
-                _part(count, "expiry", partial(end_in_time, site, seen, steady_s=clock.steady_s, paused=paused))
+                _section(count, "expiry", partial(end_in_time, site, seen, steady_s=clock.steady_s, paused=paused))
         site.alive()
         agenda = _decide(site, seen, paused=paused or clock.jumped)
         count.did += len(agenda.notes)
-        _part(count, "notices", partial(send_due, site))
+        _section(count, "notices", partial(send_due, site))
         if agenda.empty and not moved:
             break
         for name in sorted({row.instance for row in agenda.rows if isinstance(row, Assignment) and row.live}):
-            _part(count, f"holds of {name}", partial(mirror_holds, site, name))
+            _section(count, f"holds of {name}", partial(mirror_holds, site, name))
     if count.did:
-        _part(count, "promises", partial(mirror_promises, site))
-    _part(count, "banners", partial(refresh_banner, site, seen=seen))
+        _section(count, "promises", partial(mirror_promises, site))
+    _section(count, "banners", partial(refresh_banner, site, seen=seen))
     if clock.jumped:
-        _part(count, "clock", partial(settle_clock, site))
+        _section(count, "clock", partial(settle_clock, site))
     return Ticked(site.clock.now(), _next_at(site, agenda), count.did, tuple(count.troubles))
 
 
@@ -134,11 +134,11 @@ def _next_at(site: Site, agenda: Agenda) -> datetime | None:
 def _clock(site: Site, count: _Count) -> ClockLook:
     """What may be believed of the clock; nothing when that cannot be found out."""
     found = [ClockLook(jumped=True, steady_s=0.0)]
-    _part(count, "clock", lambda: found.append(watch_clock(site)))
+    _section(count, "clock", lambda: found.append(watch_clock(site)))
     return found[-1]
 
 
-def _part(count: _Count, name: str, act: Callable[[], object]) -> None:
+def _section(count: _Count, name: str, act: Callable[[], object]) -> None:
     count.alive()
     try:
         act()
@@ -146,5 +146,5 @@ def _part(count: _Count, name: str, act: Callable[[], object]) -> None:
         if error.code in FATAL:
             raise
         count.troubles.append(f"{name}: {error.brief}")
-    except Exception as error:  # noqa: BLE001 -- one part's boundary: it is told, and stops no other
+    except Exception as error:  # noqa: BLE001 -- one section's boundary: it is told, and stops no other
         count.troubles.append(f"{name}: {fault(name, error)}")

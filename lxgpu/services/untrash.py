@@ -19,8 +19,9 @@ from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.keyring import keys_for
 from lxgpu.services.leaving import TRASH
 from lxgpu.services.lending import known_instance
-from lxgpu.services.operations import LOCK_WAIT_S, Recipe, Step, Work, carry_out
+from lxgpu.services.operations import LOCK_WAIT_S, carry_out
 from lxgpu.services.provision import Ground, free_address, look_at_ground, taken_addresses
+from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.refusal import raise_if_refused
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_HOLDS, KEY_INSTANCE, KEY_PERSON, instance_text

@@ -39,7 +39,7 @@ def test_after_a_boot_who_held_cards_in_a_running_container_is_told_once(site):
     tick(site)
     assert sorted(told(site)) == ["alice", "carol"]
     text = site.board.files["alice", "notice"]
-    assert "host1 restarted 09:00: your job in alice ended." in text
+    assert "host1 restarted 09:00 UTC: your job in alice ended." in text
     assert "You hold RTX 3090 (GPU-00000001) still." in text
     site.probe.boot = "boot-3"
     tick(replace(site, watch=Watch()))

@@ -19,7 +19,8 @@ from lxgpu.ports import Ran
 from lxgpu.services import hooks, lending
 from lxgpu.services.hooks import AFTER_ATTACH, BEFORE_RELEASE, WAIT_S
 from lxgpu.services.lending import RELEASE
-from lxgpu.services.operations import Wait, Work, finish
+from lxgpu.services.operations import finish
+from lxgpu.services.recipes import Wait, Work
 from lxgpu.services.recover import recover
 from lxgpu.services.site import Site
 
