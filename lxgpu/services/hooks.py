@@ -27,20 +27,35 @@ START_S = 2.0
 STARTED = "started"
 NONE = ""
 
+# Runs as the person: what the script prints, and how it ended, goes where they can read it. It takes all of it, also
+# where it cannot be written, so that no script ends for want of a reader.
+KEEP = """umask 077
+log=$HOME/.local/state/lxgpu/hooks.log
+mkdir -p "${log%/*}"
+if [ "$(wc -c 2>/dev/null <"$log" || echo 0)" -gt 65536 ]; then tail -c 32768 "$log" >"$log.1" && mv "$log.1" "$log"; fi
+echo "=== $(date "+%F %T %z") $LXGPU_HOOK: $LXGPU_REASON" >>"$log"
+head -c 65536 >>"$log"
+cat
+"""
 # Runs as root inside: $1 the script, $2 whose, $3 its seconds, $4 the file that tells when it ended, $5 the home.
-_START = """set -eu
-[ -f "$1" ] && [ -x "$1" ] || { echo "it is no program that may be run (chmod +x)"; exit 3; }
+_START = f"""set -eu
+[ -f "$1" ] && [ -x "$1" ] || {{ echo "it is no program that may be run (chmod +x)"; exit 3; }}
 uid=$(id -u "$2") gid=$(id -g "$2")
-mkdir -p "${4%/*}"
+mkdir -p "${{4%/*}}"
 rm -f "$4"
-log=cat; command -v systemd-cat >/dev/null && log="systemd-cat -t lxgpu-hook"
+keep=$(cat <<'KEEP'
+{KEEP}KEEP
+)
 export HOME="$5" USER="$2" LOGNAME="$2" PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin
 setsid sh -c '
   cd "$HOME" 2>/dev/null || cd /
-  { timeout -k 2 "$3" setpriv --reuid "$6" --regid "$7" --init-groups -- "$1" </dev/null 2>&1
-    echo $? >"$4"; } | '"$log"' >/dev/null
-' sh "$@" "$uid" "$gid" </dev/null >/dev/null 2>&1 &
+  as="setpriv --reuid $6 --regid $7 --init-groups --"
+  {{ timeout -k 2 "$3" $as "$1" </dev/null 2>&1; code=$?
+    echo "$code" >"$4"; echo "ended with status $code"; }} | $as sh -c "$8" >/dev/null 2>&1
+' sh "$@" "$uid" "$gid" "$keep" </dev/null >/dev/null 2>&1 &
 """
+LOG = ".local/state/lxgpu/hooks.log"
+"""Below the person's home: what their scripts printed last."""
 
 
 def run_hook(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -231,3 +232,31 @@ def attach(site: Site, number: int) -> None:
     """`lxgpu attach alice --gpus N`."""
     request = GpuRequest(instance="alice", owner="", more=0)
     lending.attach(site, "alice", number=number, more=False, request=request, lease_s=None)
+
+
+def kept(home: Path, printed: bytes) -> bytes:
+    """What the log holds after a script has printed something; all of it was read."""
+    env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "LXGPU_HOOK": BEFORE_RELEASE, "LXGPU_REASON": "priority"}
+    ran = subprocess.run(
+        ["sh", "-c", hooks.KEEP], input=printed, env=env, stdout=subprocess.DEVNULL, check=False, timeout=30
+    )
+    assert ran.returncode == 0
+    log = home / hooks.LOG
+    return log.read_bytes() if log.is_file() else b""
+
+
+def test_what_a_script_prints_is_kept_where_the_person_reads_it(tmp_path):
+    """With the time and the reason, theirs alone, the newest last, and never without a bound."""
+    first = kept(tmp_path, b"saved\nended with status 0\n")
+    assert first.startswith(b"=== 20")
+    assert b" before-release: priority\nsaved\nended with status 0\n" in first
+    assert (tmp_path / hooks.LOG).stat().st_mode & 0o77 == 0
+    assert kept(tmp_path, b"again\n").endswith(b"again\n")
+    for _ in range(4):
+        assert len(kept(tmp_path, b"x" * 300_000)) < 140_000
+
+
+def test_a_script_ends_for_no_want_of_a_reader(tmp_path):
+    """The home takes nothing: what is printed is read all the same."""
+    (tmp_path / ".local").write_text("no folder")
+    assert kept(tmp_path, b"y" * 300_000) == b""
