@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
+from lxgpu.cli.bookingrows import KINDS, model_words, show_rows
 from lxgpu.cli.news import say_pause, start_daemon
 from lxgpu.cli.render import Column, Output
 from lxgpu.figures import gpus, short_duration
-from lxgpu.model.cardnames import short_model
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views
 
@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from lxgpu.cli.times import Times
     from lxgpu.model.plan import Plan
     from lxgpu.model.quota import Policy
-    from lxgpu.services.reservationviews import DisplacedView, InLine
     from lxgpu.services.reserve import Booked
 
 PAST = timedelta(days=7)
 """How far `--all` looks back."""
 _EVENTS = 1000
-_KINDS = {"return": "claim"}
 _OWED = {True: "; they have a claim to it", False: "", None: "; it is not taken yet"}
 _LAST = 8
 """How many lines of history a sheet shows."""
@@ -90,8 +88,8 @@ def sheet(found: Ledger, view: ReservationView, times: Times) -> Sequence[tuple[
     number = [f"number {view.position}"] if view.position else []
     likely = [f"from {times.show(view.estimate)} (an estimate, no promise)"] if view.estimate else []
     return (
-        ("", [f"{view.id}: {view.state} {_KINDS.get(view.kind, view.kind)} of {view.instance}"]),
-        ("GPUs", [f"{view.gpus}, {_model(view.model)}"]),
+        ("", [f"{view.id}: {view.state} {KINDS.get(view.kind, view.kind)} of {view.instance}"]),
+        ("GPUs", [f"{view.gpus}, {model_words(view.model)}"]),
         ("time", [span]),
         ("class", [view.class_] if view.class_ else []),
         ("host", [view.host] if view.host else []),
@@ -107,48 +105,6 @@ def sheet(found: Ledger, view: ReservationView, times: Times) -> Sequence[tuple[
 def views_for(rows: Iterable[ReservationView], instance: str | None) -> list[ReservationView]:
     """Those of one container, or all."""
     return [view for view in rows if instance is None or view.instance == instance]
-
-
-def columns(times: Times) -> tuple[Column, ...]:
-    """Reservations, one a line."""
-    return (
-        Column("ID", "id"),
-        Column("CONTAINER", "instance"),
-        Column("KIND", "kind", text=lambda kind: _KINDS.get(kind, str(kind))),
-        Column("GPUS", "gpus"),
-        Column("MODEL", "model", text=_model),
-        Column("STATE", "state"),
-        Column("START", "start", text=times.show),
-        Column("END", "end", text=times.show),
-        Column("LINE", "position"),
-        Column("LIKELY", "estimate", text=times.show),
-        Column("NOTE", "note"),
-        Column("HOST", "host", wide=True),
-        Column("CLASS", "class", wide=True),
-        Column("SLOTS", "slots", wide=True),
-        Column("FROM", "displaced", text=_displaced, wide=True),
-    )
-
-
-def queue_columns(line: Mapping[str, InLine], times: Times) -> tuple[Column, ...]:
-    """Those that wait, with what they wait for."""
-
-    def why(item: object) -> str | None:
-        place = line.get(cast("ReservationView", item).id)
-        return (place.why or None) if place else None
-
-    return (
-        Column("ID", "id"),
-        Column("LINE", "position"),
-        Column("CONTAINER", "instance"),
-        Column("KIND", "kind", text=lambda kind: _KINDS.get(kind, str(kind))),
-        Column("GPUS", "gpus"),
-        Column("MODEL", "model", text=_model),
-        Column("LIKELY", "estimate", text=times.show),
-        Column("WHY", why),
-        Column("NOTE", "note", wide=True),
-        Column("CLASS", "class", wide=True),
-    )
 
 
 def headline(views: Iterable[ReservationView]) -> str:
@@ -200,7 +156,7 @@ def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: T
     found = ledger(policy, now=times.now)
     found = replace(found, rows=tuple(rows))
     views = reservation_views(found)
-    out.items("reservations", views, columns(times))
+    show_rows(out, views, rows, times)
     say_pause(out.screen, times)
     if out.structured or not views:
         return
@@ -294,11 +250,3 @@ def _waits(view: ReservationView, cards: str, times: Times, why: str) -> str:
 def _from(view: ReservationView) -> str:
     names = list(dict.fromkeys(one.instance for one in view.displaced))
     return f" (from {', '.join(names)})" if names else ""
-
-
-def _model(model: str) -> str:
-    return "any" if model == "*" else short_model(model)
-
-
-def _displaced(rows: Iterable[DisplacedView]) -> str:
-    return ", ".join(f"{row.instance}{f' ({row.reason})' if row.reason else ''}" for row in rows) or "-"

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lxgpu.services.calendarview import Line
     from lxgpu.services.reservationviews import Ledger
 
-NOTHING = "no reservations; lxgpu reserve NAME --gpus N --for 4h makes one"
 _COLUMNS = 100
 """How wide a calendar is where there is no terminal, and COLUMNS does not say."""
 
@@ -37,7 +36,7 @@ _COLUMNS = 100
 @params.output
 def reservations(out: Output, *, name: str | None, shape: str | None, everything: bool, ahead_s: int | None) -> None:
     """List bookings, requests that wait, and claims of the displaced; all of them, or those of NAME."""
-    from lxgpu.cli import bookings, looks  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli import bookingrows, bookings, looks  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.news import say_pause  # noqa: PLC0415
     from lxgpu.cli.times import lab_times  # noqa: PLC0415
     from lxgpu.services.reservationviews import waiting_views  # noqa: PLC0415
@@ -56,7 +55,7 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
         if name is not None and not views and name not in {one.name for one in published.instances}:
             fix = "lxgpu ls lists those there are"
             raise LxgpuError("not_found", f"there is no container {name}", fix=fix) from error
-        out.items("reservations", views, bookings.columns(times), empty=NOTHING)
+        out.items("reservations", views, bookingrows.columns(times), empty=bookingrows.NOTHING)
         say_pause(out.screen, times)
         return
     if name is not None and not any(row.instance == name for row in found.rows):
@@ -67,13 +66,12 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
         _calendar(out, found, times, ahead_s)
     elif shape == "queue":
         views = bookings.views_for(waiting_views(found), name)
-        columns = bookings.queue_columns(found.line, times)
+        columns = bookingrows.queue_columns(found.line, times)
         out.items("reservations", views, columns, empty="nobody waits")
         say_pause(out.screen, times)
     else:
         views = bookings.views_for(reservation_views(found), name)
-        columns = bookings.columns(times)
-        out.items("reservations", views, columns, title=bookings.headline(views), empty=NOTHING)
+        bookingrows.show_rows(out, views, found.rows, times, title=bookings.headline(views))
 
 
 def _ics(out: Output, found: Ledger, times: Times, name: str | None) -> None:
@@ -122,7 +120,7 @@ def reservation() -> None:
 def show(out: Output, identifier: str) -> None:
     """Everything about one: its cards, who gave way, what it waits for, what happened to it."""
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
-    from lxgpu.cli import bookings  # noqa: PLC0415
+    from lxgpu.cli import bookingrows, bookings  # noqa: PLC0415
     from lxgpu.cli.times import lab_times  # noqa: PLC0415
     from lxgpu.services.reserve import find  # noqa: PLC0415
 
@@ -130,7 +128,7 @@ def show(out: Output, identifier: str) -> None:
     row = find(wiring.site(out.screen.note, read_only=True), identifier)
     found = bookings.ledger_of(policy, row, now=times.now)
     view = view_of(found, row)
-    columns = bookings.columns(times)
+    columns = bookingrows.columns(times)
     out.sheet("reservations", view, columns, lambda: bookings.sheet(found, view, times))
 
 
@@ -193,7 +191,7 @@ def cancel(out: Output, identifier: str, *, series: bool, dry_run: bool, yes: bo
     """
     del yes  # nothing is taken from anybody by it
     from lxgpu import wiring  # noqa: PLC0415
-    from lxgpu.cli import bookings  # noqa: PLC0415
+    from lxgpu.cli import bookingrows, bookings  # noqa: PLC0415
     from lxgpu.cli.times import Times  # noqa: PLC0415
     from lxgpu.services import reserve  # noqa: PLC0415
 
@@ -207,4 +205,4 @@ def cancel(out: Output, identifier: str, *, series: bool, dry_run: bool, yes: bo
         steps.done(ended[0].id, "given up" if len(ended) == 1 else f"{len(ended)} given up")
     found = replace(bookings.ledger(site.policy(), now=times.now), rows=ended)
     views = reservation_views(found)
-    out.items("reservations", views, bookings.columns(times))
+    bookingrows.show_rows(out, views, ended, times)

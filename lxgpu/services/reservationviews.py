@@ -145,7 +145,7 @@ def _view(index: _Index, row: Reservation) -> ReservationView:
         model=row.pool or row.model,
         host=row.host or None,
         start=row.start,
-        end=row.until,
+        end=_end(row),
         state=row.state.value,
         class_=row.class_name or None,
         slots=tuple(sorted(str(one.slot) for one in index.bound.get(row.id, ()))),
@@ -154,6 +154,12 @@ def _view(index: _Index, row: Reservation) -> ReservationView:
         position=place.position,
         estimate=place.estimate,
     )
+
+
+def _end(row: Reservation) -> datetime | None:
+    """When it ends; when it really ended, where it ended in the midst of its time."""
+    begun = row.start is not None and row.closed_at is not None and row.closed_at > row.start
+    return min(row.until, row.closed_at) if begun and row.until and row.closed_at else row.until
 
 
 def _displaced(index: _Index, row: Reservation) -> tuple[DisplacedView, ...]:

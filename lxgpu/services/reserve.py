@@ -111,7 +111,7 @@ def find(site: Site, identifier: str) -> Reservation:
 
 def plan_cancel(site: Site, identifier: str, *, series: bool = False) -> Plan:
     """What cancelling would do; nothing is written."""
-    rows = _with_series(site, find(site, identifier), series=series)
+    rows = _with_series(site, _of_series(find(site, identifier), series=series), series=series)
     steps = tuple(PlannedStep("cancel", row.instance, None, None, f"{row.kind.value} {row.id}") for row in rows)
     return Plan(Verdict.GRANTED, steps=steps)
 
@@ -129,6 +129,7 @@ def cancel(
     row = find(site, identifier)
     if instance is not None and row.instance != instance:
         raise LxgpuError("not_found", f"there is no reservation {identifier}", fix="lxgpu reservations lists them")
+    _of_series(row, series=series)
 
     def write(tx: Tx, now: Snapshot) -> tuple[Reservation, ...]:
         rows = [one for one in now.records.reservations if one.id == row.id or (series and _same_series(one, row))]
@@ -232,6 +233,14 @@ def _silent(site: Site) -> Site:
 def _newest(row: Assignment) -> tuple[datetime, str]:
     """The order in which cards stay when there are to be fewer: the oldest first."""
     return row.since or row.created_at, str(row.slot)
+
+
+def _of_series(row: Reservation, *, series: bool) -> Reservation:
+    """The row, if it is of a series where one is asked for."""
+    if series and not row.series:
+        fix = f"lxgpu reservation cancel {row.id} gives this one up"
+        raise LxgpuError("usage", f"{row.id} is not one of a weekly series", fix=fix)
+    return row
 
 
 def _with_series(site: Site, row: Reservation, *, series: bool) -> tuple[Reservation, ...]:

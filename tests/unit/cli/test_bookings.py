@@ -8,7 +8,8 @@ import pytest
 from inventory_rows import at
 from reservation_rows import booking, request
 
-from lxgpu.cli.bookings import columns, headline, next_steps, no_show_line, queue_columns, views_for
+from lxgpu.cli.bookingrows import columns, queue_columns
+from lxgpu.cli.bookings import headline, next_steps, no_show_line, views_for
 from lxgpu.cli.render import Output, Screen
 from lxgpu.cli.times import Times
 from lxgpu.model.quota import Policy

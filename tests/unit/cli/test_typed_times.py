@@ -154,3 +154,41 @@ def test_longer_until_a_time_is_the_difference(lxgpu):
     assert "how much longer" in lxgpu("extend", "bob", status=2)[1]
     assert "--run-dir" not in lxgpu("attach", "bob", "--until", "18:00", status=2)[1]
     assert "did you mean --gpu or --gpus?" in lxgpu("attach", "bob", "--gpsu", "1", status=2)[1]
+
+
+def test_a_series_is_one_row_for_people(lxgpu):
+    """Its times are in wide tables and for programs; --series is for those that are of one."""
+    rows = made(
+        lxgpu, "reserve", "bob", "--gpus", "1", "--at", "tomorrow 09:00", "--for", "1h", "--weekly", "--note", "lab"
+    )
+    shown = lxgpu("reservations")[0].splitlines()
+    assert [line.split()[0] for line in shown[2:]] == [rows[0]["id"]]
+    assert re.search(rf"weekly, {len(rows)} times until .*; lab$", shown[2])
+    assert shown[0] == f"{len(rows)} booked"
+    assert len(lxgpu("reservations", "-o", "wide")[0].splitlines()) == len(rows) + 2
+    assert len(made(lxgpu, "reservations")) == len(rows)
+    lxgpu("reservation", "edit", rows[0]["id"], "--gpus", "2")
+    assert len(lxgpu("reservations")[0].splitlines()) == 4
+    (alone,) = made(lxgpu, "reserve", "carol", "--gpus", "1", "--at", "tomorrow 18:00", "--for", "1h")
+    for more in ((), ("--dry-run",)):
+        words = lxgpu("reservation", "cancel", alone["id"], "--series", *more, status=2)[1]
+        assert f"{alone['id']} is not one of a weekly series" in words
+
+
+def test_what_ended_early_shows_when_it_really_ended(lxgpu):
+    """In the midst of its time its end is when; before its start the state says when it was given up."""
+    lxgpu("reserve", "bob", "--gpus", "1", "--for", "4h")
+    for _ in range(5):
+        lxgpu.site.clock.sleep(1)
+        tick(lxgpu.site)
+    (running,) = made(lxgpu, "reservations", "bob")
+    lxgpu.site.clock.sleep(600)
+    lxgpu("reservation", "cancel", running["id"])
+    (gone,) = made(lxgpu, "reservations", "-a")
+    assert (
+        timedelta(0) < datetime.fromisoformat(gone["end"]) - datetime.fromisoformat(gone["start"]) < timedelta(hours=1)
+    )
+    (ahead,) = made(lxgpu, "reserve", "carol", "--gpus", "1", "--at", "tomorrow 18:00", "--for", "1h")
+    lxgpu("reservation", "cancel", ahead["id"])
+    line = next(line for line in lxgpu("reservations", "-a")[0].splitlines() if line.startswith(ahead["id"]))
+    assert re.search(r" cancelled [0-2][0-9]:[0-5][0-9] .*tomorrow 18:00  tomorrow 19:00", line)
