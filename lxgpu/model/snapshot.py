@@ -124,6 +124,7 @@ class Snapshot:
     look back, newest first. `shows` are the running bookings of which there was any sign of use (what cannot be told
     counts as one), `watched` says from when on each of the others was looked at without a gap. `heard` are the kinds
     and times of what was told about held slots, by assignment.
+    `resumed_at`: a pause ended then, less than the patience with starts ago.
     `clock_set`: the clock was set less than a window of idleness ago, so that times that are over since may not be.
     `told_ends` is what owners were told of their containers' ends, oldest first, `kept_until` until when one in the
     trash was promised to be kept, both by container. For `steady_s` nobody set the clock in this boot, as far as was
@@ -141,6 +142,7 @@ class Snapshot:
     watched: Mapping[str, datetime] = field(default_factory=dict)
     heard: Mapping[str, tuple[tuple[str, datetime], ...]] = field(default_factory=dict)
     clock_set: ClockSet | None = None
+    resumed_at: datetime | None = None
     told_ends: Mapping[str, tuple[EndTold, ...]] = field(default_factory=dict)
     kept_until: Mapping[str, datetime] = field(default_factory=dict)
     steady_s: float = 0.0

@@ -102,9 +102,9 @@ def _awaited(desk: Desk, row: Reservation) -> None:
 
 
 def _waited_from(desk: Desk, start: datetime) -> datetime:
-    """From when on it counts how long a start was waited for: anew when the clock was set since."""
+    """From when on it counts how long a start was waited for: anew when the clock was set, or a pause ended, since."""
     moved = desk.given.clock_set
-    return max(start, moved.at) if moved else start
+    return max(at for at in (start, moved.at if moved else None, desk.given.resumed_at) if at is not None)
 
 
 def last_start(desk: Desk, row: Reservation) -> datetime | None:

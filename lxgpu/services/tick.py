@@ -106,7 +106,17 @@ def look(site: Site, seen: Observation, records: Records) -> Snapshot:
         watched=watched,
         heard=heard,
         clock_set=last_set(site, snapshot.now),
+        resumed_at=_resumed_at(site, snapshot),
     )
+
+
+def _resumed_at(site: Site, snapshot: Snapshot) -> datetime | None:
+    """When a pause ended last, as far back as it matters to a start that is waited for; None: it was long ago."""
+    since = snapshot.now - timedelta(seconds=snapshot.policy.rules.bookings.give_up_after_s)
+    if not any(row.pending and row.start and row.start <= since for row in snapshot.records.reservations):
+        return None
+    found = site.inventory.events(subject=site.host, since=since)
+    return next((event.at for event in found if event.kind == "resumed"), None)
 
 
 def _decide(site: Site, seen: Observation, *, paused: bool) -> Agenda:

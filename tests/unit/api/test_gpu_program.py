@@ -60,11 +60,12 @@ def inside(guests) -> Iterator[Inside]:
     made = Inside(guests.folder / "alice")
     yield made
     for process in made.running:
+        process.kill()  # first this one, which starts its command again when that is killed
+        process.wait(timeout=30)
         for pid in made.pids():
             if Path(f"/proc/{pid}/stat").exists():
                 os.kill(pid, signal.SIGKILL)
-        process.kill()
-        process.communicate()
+        process.communicate(timeout=30)
 
 
 def test_it_needs_nothing_but_an_old_python():

@@ -221,3 +221,15 @@ def test_an_admins_word_that_takes_nothing_is_refused(site):
     """It does not wait in the line for a chance to take at once."""
     with pytest.raises(LxgpuError, match="changes no class"):
         reserve(site, wish(gpus=2, class_name="low", no_warning="the paper is due"))
+
+
+def test_a_start_is_waited_for_anew_after_a_pause(site):
+    """What could not be taken meanwhile is taken then, and not given up."""
+    booked = reserve(site, wish(at=site.clock.now() + timedelta(seconds=10), seconds=3600))
+    for _ in range(100):
+        site.clock.sleep(1)
+        tick(site, paused=True)
+    with site.write() as tx:
+        tx.event("resumed", site.host)
+    go_on(site, 12)
+    assert site.inventory.reservation(booked.reservations[0].id).state is ReservationState.ACTIVE

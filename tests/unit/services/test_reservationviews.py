@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from inventory_rows import assignment, at
 from reservation_rows import booking, claim, displaced, request
 
@@ -95,19 +93,3 @@ def test_who_is_giving_way_now_is_shown_before_the_card_is_gone():
     calm = assignment("a1", "GPU-1")
     (view,) = reservation_views(ledger(booking(), assignments=[calm, promise]))
     assert view.displaced == ()
-
-
-def test_a_long_line_costs_no_more_for_each_one_in_it():
-    """Eight times as many take about eight times as long: the daemon publishes all of them again and again."""
-
-    def seconds(number):
-        """The best of three, since others use the machine too."""
-        rows = ledger(*(request(f"q{at_}") for at_ in range(number)))
-        times = []
-        for _ in range(3):
-            begun = time.process_time()
-            reservation_views(rows)
-            times.append(time.process_time() - begun)
-        return min(times)
-
-    assert seconds(4000) / seconds(500) < 30
