@@ -97,7 +97,7 @@ def _awaited(desk: Desk, row: Reservation) -> None:
     if len(promises) + len(coming) >= row.gpus and not any(desk.holder(item.slot) for item in promises):
         return
     end(desk, row, ReservationState.FAILED, "its cards could not be had in time")
-    why, then = "its cards could not be had in time", "book again; lxgpu reservations --calendar shows what is free"
+    why, then = "its cards could not be had in time", f"To ask again: gpu reserve {row.gpus} --for 4h"
     desk.tell("booking_failed", row.instance, about=row.id, facts={**words.booking(row), "why": why, "next": then})
 
 

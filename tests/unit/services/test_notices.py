@@ -98,13 +98,32 @@ def test_a_warning_says_who_why_when_and_how_to_keep_it(site):
     row = sample("warned", gpus=gpus, by="bob", how="keep", back_at=LATER + timedelta(days=1))
     assert message(site, row, site.inventory.read())[1].splitlines() == [
         "RTX 3090 (GPU-00000001) will be taken at 18:00 CST for bob.",
-        "Why: bob is within his guarantee.",
         'To keep it: work on it, or gpu keep 2h --reason "why"',
         "Done already? gpu release gives back at once.",
+        "Why: bob is within his guarantee.",
         "Thought to be back: tomorrow 18:00 CST.",
         "Only programs on the GPU end; all others live on.",
         "Help: gpu-admin@lab.example",
     ]
+
+
+def test_what_is_told_of_an_end_is_true(site):
+    """More time is offered where it can be had; what is taken says what brings it back, and only that."""
+    records = site.inventory.read()
+    for by, offered in (("", True), ("bob", False)):
+        text = message(site, sample("booking_ends", next_by=by), records)[1]
+        assert ("gpu extend" in text) is offered
+        assert "are warned" in text.lower()
+    claimed = message(site, sample("taken", claim=True), records)[1]
+    assert "gpu reserve" not in claimed
+    assert "Your claim to that lasts until 18:00 CST." in claimed
+    assert "To have as many again: gpu reserve 2 --for 4h" in message(site, sample("taken", claim=False), records)[1]
+
+
+@pytest.mark.parametrize("kind", sorted(NOTICES))
+def test_no_notice_names_a_command_of_the_host(site, kind):
+    """People inside cannot type one."""
+    assert "lxgpu " not in message(site, sample(kind), site.inventory.read())[1]
 
 
 def test_cards_that_begin_alike_are_told_apart(site):
@@ -186,7 +205,7 @@ def test_idle_cards_of_one_taking_are_idle_since_the_latest(site):
     put(site, *rows)
     send_due(site)
     ((subject, _, _),) = site.notify.sent
-    assert "do nothing since 16:01 CST" in subject
+    assert "are idle since 16:01 CST" in subject
 
 
 @pytest.mark.parametrize("other", ["kind", "instance", "due_at", "by", "how"])
