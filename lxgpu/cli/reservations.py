@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -14,6 +13,7 @@ from lxgpu.cli import params
 from lxgpu.cli.published import instead_of
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
+from lxgpu.figures import DAY
 from lxgpu.services.reservationviews import reservation_views, view_of
 
 if TYPE_CHECKING:
@@ -33,8 +33,21 @@ _COLUMNS = 100
 @click.option("--ics", "shape", flag_value="ics", help="As a calendar file (RFC 5545), to subscribe to or import.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Those that ended in the last seven days too.")
 @click.option("--for", "ahead_s", type=params.DURATION, metavar="D", help="How far the calendar looks, as 2d.")
+@click.option("--days", type=click.IntRange(1, 92), metavar="N", help="The same in days.")
+@click.option(
+    "--from", "begin", type=params.INSTANT, metavar="T", help="Where the calendar begins, as 'mon' or 2027-05-01."
+)
 @params.output
-def reservations(out: Output, *, name: str | None, shape: str | None, everything: bool, ahead_s: int | None) -> None:
+def reservations(
+    out: Output,
+    *,
+    name: str | None,
+    shape: str | None,
+    everything: bool,
+    ahead_s: int | None,
+    days: int | None,
+    begin: When | None,
+) -> None:
     """List bookings, requests that wait, and claims of the displaced; all of them, or those of NAME."""
     from lxgpu.cli import bookingrows, bookings, looks  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.news import say_pause  # noqa: PLC0415
@@ -43,6 +56,7 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
 
     if shape == "ics" and out.form != "table":
         raise LxgpuError("usage", "--ics is a form of its own", fix="leave -o out")
+    window = _window(shape, for_s=ahead_s, days=days, begin=begin)
     times, policy = lab_times(out.screen)
     try:
         found = bookings.ledger(policy, now=times.now, over=everything)
@@ -63,7 +77,7 @@ def reservations(out: Output, *, name: str | None, shape: str | None, everything
     if shape == "ics":
         _ics(out, found, times, name)
     elif shape == "calendar" and not out.structured:
-        _calendar(out, found, times, ahead_s)
+        _calendar(out, found, times, window)
     elif shape == "queue":
         views = bookings.views_for(waiting_views(found), name)
         columns = bookingrows.queue_columns(found.line, times)
@@ -82,12 +96,31 @@ def _ics(out: Output, found: Ledger, times: Times, name: str | None) -> None:
     out.screen.data(ics_text(rows, host=wiring.host_name(), now=times.now).removesuffix("\r\n") + "\r")
 
 
-def _calendar(out: Output, found: Ledger, times: Times, ahead_s: int | None) -> None:
-    from lxgpu.cli.timeline import LEGEND, timeline  # noqa: PLC0415
+class _Window(NamedTuple):
+    """Which part of the calendar is asked for."""
+
+    ahead: timedelta | None
+    begin: When | None
+
+
+def _window(shape: str | None, *, for_s: int | None, days: int | None, begin: When | None) -> _Window:
+    """The part of the calendar that is asked for; error `usage` where none is, or its length is said twice."""
+    if shape != "calendar" and (for_s or days or begin):
+        fix = "add --calendar, or leave them out"
+        raise LxgpuError("usage", "--for, --days and --from go with --calendar", fix=fix)
+    if for_s and days:
+        raise LxgpuError("usage", "both --for and --days were given, and they say the same thing", fix="give one")
+    seconds = days * DAY if days else for_s
+    return _Window(timedelta(seconds=seconds) if seconds else None, begin)
+
+
+def _calendar(out: Output, found: Ledger, times: Times, window: _Window) -> None:
+    from lxgpu.cli.timeline import legend, timeline  # noqa: PLC0415
     from lxgpu.model.cardnames import short_model, short_uuids  # noqa: PLC0415
     from lxgpu.services.calendarview import calendar  # noqa: PLC0415
 
-    made = calendar(found.records, now=times.now, ahead=timedelta(seconds=ahead_s) if ahead_s else None)
+    begin = window.begin.at(now=times.now, zone=times.zone) if window.begin else None
+    made = calendar(found.records, now=times.now, ahead=window.ahead, begin=begin)
     if not made.lines:
         out.screen.note("no card is known yet, and nothing is booked")
         return
@@ -102,8 +135,9 @@ def _calendar(out: Output, found: Ledger, times: Times, ahead_s: int | None) -> 
     columns = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
     for text in timeline(made, columns=columns, zone=times.zone, name=name):
         out.screen.data(text)
-    if sys.stdout.isatty():
-        out.screen.note(LEGEND)
+    for text in legend(made, show=times.show):
+        out.screen.data(text)
+    out.screen.data(f"times in {times.zone}")
 
 
 ID = click.argument("identifier", metavar="ID")

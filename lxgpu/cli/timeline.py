@@ -9,7 +9,16 @@ from lxgpu.cli.table import width
 from lxgpu.services.calendarview import Bar, BarKind, Calendar, Line
 
 FILL = {BarKind.HELD: "=", BarKind.OVER: ".", BarKind.BOOKED: "-", BarKind.CLOSED: "x"}
-LEGEND = "[= held)  [- booked)  [. past its lease: kept until someone waits)  [x closed)  > goes on  | now"
+LEGEND = (
+    "[= held)  [- booked)  [. past its lease: kept until someone waits)  [x closed)  < began before  > goes on  | now"
+)
+_WORDS = {
+    BarKind.HELD: "has it",
+    BarKind.OVER: "past its lease: keeps it until someone waits",
+    BarKind.BOOKED: "booked",
+    BarKind.CLOSED: "out of service",
+}
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LEAST_COLUMNS = 30
 """The time axis is never narrower; a terminal that is breaks lines."""
 _HOURS = (1, 2, 3, 6, 12, 24, 48, 168)
@@ -37,10 +46,60 @@ def timeline(found: Calendar, *, columns: int, zone: tzinfo, name: Callable[[Lin
     return [line.rstrip() for line in (" " * margin + axis, " " * margin + ruler, *rows)]
 
 
+def legend(found: Calendar, *, show: Callable[[datetime], str]) -> list[str]:
+    """What stands below: who each letter is, from when until when; what the marks mean; what comes after it all.
+
+    `show` writes times.
+    """
+    letters = _letters(found)
+    bars: dict[_Key, list[Bar]] = {key: [] for key in letters}
+    for line in found.lines:
+        for bar in line.bars:
+            if (key := _key(bar)) in bars:
+                bars[key].append(bar)
+    rows = [f"{letter}  {_who(bars[key], show)}" for key, letter in letters.items()]
+    if found.later:
+        number, last = len(found.later), show(found.later[-1])
+        be, what = ("is", "booking") if number == 1 else ("are", "bookings")
+        rows.append(f"{number} {what} {be} after this, the last until {last}: --days shows more, --from a later part")
+    return [*rows, LEGEND]
+
+
+_Key = tuple[str, str, BarKind]
+
+
+def _key(bar: Bar) -> _Key:
+    """What has one letter: the cards of one reservation, or those that one container has without one."""
+    return (bar.label, bar.of or ("" if bar.until is None else bar.until.isoformat()), bar.kind)
+
+
+def _letters(found: Calendar) -> dict[_Key, str]:
+    """A letter for all that is to be seen, in the order in which it begins; beyond the letters numbers."""
+    seen = [bar for line in found.lines for bar in line.bars if _visible(bar, found)]
+    keys = dict.fromkeys(_key(bar) for bar in sorted(seen, key=lambda bar: (bar.start, bar.label)))
+    return {key: _LETTERS[at] if at < len(_LETTERS) else str(at + 1) for at, key in enumerate(keys)}
+
+
+def _visible(bar: Bar, found: Calendar) -> bool:
+    return bar.start < found.end and (bar.until is None or bar.until > found.start)
+
+
+def _who(bars: list[Bar], show: Callable[[datetime], str]) -> str:
+    first = bars[0]
+    cards = f", {len(bars)} cards" if len(bars) > 1 else ""
+    of = f" ({first.of})" if first.of else ""
+    start = f" from {show(first.start)}" if first.kind is BarKind.BOOKED else ""
+    if first.kind is BarKind.CLOSED:
+        return _WORDS[first.kind] + cards
+    until = f" until {show(first.until)}" if first.until else ""
+    return f"{first.label}{of}: {_WORDS[first.kind]}{start}{until}{cards}"
+
+
 class _Canvas:
     """Times to columns."""
 
     def __init__(self, found: Calendar, columns: int) -> None:
+        self._letters = _letters(found)
         self._start, self._span = found.start, found.end - found.start
         self._columns = columns
         self._now = self._at(found.now)
@@ -59,13 +118,15 @@ class _Canvas:
             if free <= place and place + len(text) <= self._columns:
                 texts[place : place + len(text)] = text
                 free = place + len(text) + 1
-        ruler[self._now] = "|"
+        if 0 <= self._now < self._columns:
+            ruler[self._now] = "|"
         return "".join(texts).rstrip(), "".join(ruler)
 
     def row(self, bars: tuple[Bar, ...]) -> str:
-        """One line; a later bar goes over an earlier one, and a label is cut where its bar is too short for it."""
+        """One line; a later bar goes over an earlier one, and one that is too short for its ends is its letter."""
         cells = [" "] * self._columns
-        cells[self._now] = "|"
+        if 0 <= self._now < self._columns:
+            cells[self._now] = "|"
         for bar in bars:
             first = self._at(bar.start)
             last = self._columns if bar.until is None else self._at(bar.until)
@@ -75,7 +136,8 @@ class _Canvas:
             inner = max(0, end - begin - 1)
             left = "<" if first < 0 else "["
             right = ">" if bar.until is None or last > self._columns - 1 else ")"
-            text = left + bar.label[:inner].ljust(inner, FILL[bar.kind]) + right
+            letter = self._letters.get(_key(bar), "")
+            text = left + letter.ljust(inner, FILL[bar.kind]) + right if inner >= len(letter) else letter + right
             cells[begin : end + 1] = text[: end + 1 - begin]
         return "".join(cells)
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from lxgpu.figures import gpus
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Records
 
 LEAST = timedelta(hours=12)
-MOST = timedelta(days=14)
+MOST = timedelta(days=7)
+"""How far it looks at most, unless it is told."""
 BEFORE = 0.04
 """Which part of the time shown lies before now."""
 
@@ -34,6 +36,8 @@ class Bar:
     until: datetime | None
     label: str
     kind: BarKind
+    of: str = ""
+    """The id of the reservation, if it is one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +57,27 @@ class Calendar:
     start: datetime
     end: datetime
     lines: tuple[Line, ...]
+    later: tuple[datetime, ...] = ()
+    """The ends of the bookings that begin after what is shown, the last one last."""
 
 
-def calendar(records: Records, *, now: datetime, ahead: timedelta | None = None) -> Calendar:
+def calendar(
+    records: Records, *, now: datetime, ahead: timedelta | None = None, begin: datetime | None = None
+) -> Calendar:
     """All cards, and below them what is booked of each model without a card yet.
 
-    `ahead` is how far to look; without it as far as anything is known to end, within bounds.
+    `ahead` is how far to look, and `begin` from when on (shortly before now). Without `ahead` until the next booking
+    ends, and where nothing is booked until all is known to end; within bounds.
     """
     lines = (*_cards(records, now), *_unbound(records))
-    ends = [bar.until for line in lines for bar in line.bars if bar.until is not None]
-    far = max((end - now for end in ends), default=LEAST)
+    bars = [bar for line in lines for bar in line.bars if bar.until is not None]
+    booked = sorted((bar for bar in bars if bar.kind is BarKind.BOOKED), key=lambda bar: bar.start)
+    far = max((bar.until - now for bar in booked[:1] or bars if bar.until), default=LEAST)
     span = ahead or min(max(far * 1.05, LEAST), MOST)
-    return Calendar(now=now, start=now - span * BEFORE, end=now + span, lines=lines)
+    start = begin or now - span * BEFORE
+    end = start + span if begin else now + span
+    later = {bar.of: bar.until for bar in booked if bar.start >= end and bar.until}
+    return Calendar(now=now, start=start, end=end, lines=lines, later=tuple(sorted(later.values())))
 
 
 def _cards(records: Records, now: datetime) -> list[Line]:
@@ -86,8 +99,8 @@ def _card_bars(records: Records, uuid: str, now: datetime) -> tuple[Bar, ...]:
 def _held(row: Assignment, now: datetime) -> Bar:
     start = row.since or row.created_at
     if row.until is not None and row.until <= now:
-        return Bar(start, row.due_at, row.instance, BarKind.OVER)
-    return Bar(start, row.due_at or row.until, row.instance, BarKind.HELD)
+        return Bar(start, row.due_at, row.instance, BarKind.OVER, row.reservation or "")
+    return Bar(start, row.due_at or row.until, row.instance, BarKind.HELD, row.reservation or "")
 
 
 def _promised(records: Records, row: Assignment, held: Iterable[Bar]) -> Bar | None:
@@ -96,7 +109,7 @@ def _promised(records: Records, row: Assignment, held: Iterable[Bar]) -> Bar | N
     free = max((bar.until for bar in held if bar.until), default=row.created_at)
     start = wanted.start if wanted is not None and wanted.start is not None else free
     until = wanted.until_if_begun(start) if wanted is not None else row.until
-    return Bar(start, until, row.instance, BarKind.BOOKED)
+    return Bar(start, until, row.instance, BarKind.BOOKED, row.reservation or "")
 
 
 def _unbound(records: Records) -> list[Line]:
@@ -105,7 +118,7 @@ def _unbound(records: Records) -> list[Line]:
     waiting = [(row, missing) for row in records.reservations if row.pending and (missing := _missing(records, row))]
     for model in sorted({row.pool or row.model for row, _ in waiting}, key=lambda name: (name == "*", name)):
         bars = [
-            Bar(row.start, row.until, f"{row.instance} {missing} GPU{'s' * (missing != 1)}", BarKind.BOOKED)
+            Bar(row.start, row.until, f"{row.instance} {gpus(missing)}", BarKind.BOOKED, row.id)
             for row, missing in waiting
             if (row.pool or row.model) == model and row.start is not None and row.until is not None
         ]

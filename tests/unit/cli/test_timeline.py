@@ -12,7 +12,7 @@ from inventory_rows import assignment, at, card
 from reservation_rows import booking
 
 from lxgpu.cli.table import width
-from lxgpu.cli.timeline import timeline
+from lxgpu.cli.timeline import LEGEND, legend, timeline
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.snapshot import Records
 from lxgpu.services.calendarview import BarKind, Calendar, calendar
@@ -47,10 +47,55 @@ def test_a_day_with_a_holder_a_booking_and_a_promise():
     assert lines(calendar(rows, now=NOW)) == [
         "                16:00     18:00      20:00     22:00      tue 01    02:00",
         "             ...|.........+..........+.........+..........+.........+..........+",
-        "GPU-1        <alice==================[bob-----------------)",
+        "GPU-1        <a======================[b-------------------)",
         "GPU-2           |",
-        "NVIDIA A100     |                                                   [carol)",
+        "NVIDIA A100     |                                                   [c----)",
     ]
+
+
+def show(moment):
+    """A time in the lab's zone."""
+    return moment.astimezone(SHANGHAI).strftime("%d %H:%M")
+
+
+def test_each_bar_has_a_letter_and_the_legend_says_whose_it_is():
+    """Names are in the legend whole, with ids and times; the cards of one reservation have one letter."""
+    long = "c" * 40
+    rows = records(
+        assignment("a1", "GPU-1", since=at(-60), until=at(240)),
+        *(
+            assignment(f"p{number}", f"GPU-{number}", instance="bob", state=AssignmentState.PLANNED, reservation="r1")
+            for number in (1, 2)
+        ),
+        reservations=[booking(gpus=2, start=at(240), until=at(480)), booking("r2", long, start=at(300), until=at(301))],
+    )
+    found = calendar(rows, now=NOW)
+    assert legend(found, show=show) == [
+        f"a  alice: has it until {show(at(240))}",
+        f"b  bob (r1): booked from {show(at(240))} until {show(at(480))}, 2 cards",
+        f"c  {long} 2 GPUs (r2): booked from {show(at(300))} until {show(at(301))}",
+        LEGEND,
+    ]
+    _, _, first, second, unbound = lines(found)
+    assert [name for name in "abc" if name in first] == ["a", "b"]
+    assert "[b--" in second
+    assert unbound.endswith("c)")  # too short for more than its letter
+
+
+def test_a_series_leaves_the_scale_to_the_next_of_it():
+    """Until the next booking ends; what comes after is counted below, and shown by --days."""
+    weekly = [booking(f"r{week}", start=at(week * 10080 + 1440), until=at(week * 10080 + 1500)) for week in range(4)]
+    found = calendar(records(reservations=weekly), now=NOW)
+    assert at(1500) < found.end < at(2 * 1440)
+    last = show(at(3 * 10080 + 1500))
+    more = f"3 bookings are after this, the last until {last}: --days shows more, --from a later part"
+    assert legend(found, show=show)[-2] == more
+    whole = calendar(records(reservations=weekly), now=NOW, ahead=timedelta(days=30))
+    assert len(legend(whole, show=show)) == 5
+    assert calendar(records(reservations=weekly[1:]), now=NOW).end == NOW + timedelta(days=7)
+    later = calendar(records(reservations=weekly), now=NOW, ahead=timedelta(days=7), begin=at(10080))
+    assert (later.start, later.end) == (at(10080), at(2 * 10080))
+    assert len(lines(later)) == 5
 
 
 def test_over_open_and_closed_are_told_apart():

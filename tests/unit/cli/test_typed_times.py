@@ -192,3 +192,17 @@ def test_what_ended_early_shows_when_it_really_ended(lxgpu):
     lxgpu("reservation", "cancel", ahead["id"])
     line = next(line for line in lxgpu("reservations", "-a")[0].splitlines() if line.startswith(ahead["id"]))
     assert re.search(r" cancelled [0-2][0-9]:[0-5][0-9] .*tomorrow 18:00  tomorrow 19:00", line)
+
+
+def test_the_calendar_is_whole_off_a_terminal_too(lxgpu):
+    """With its legend and zone; how far it looks goes with it alone."""
+    wish = ("reserve", "bob", "--gpus", "1", "--at", "tomorrow 09:00", "--for", "1h")
+    first, *_, last = made(lxgpu, *wish, "--weekly")
+    shown, _ = lxgpu("reservations", "--calendar")
+    assert f"a  bob 1 GPU ({first['id']}): booked from tomorrow 09:00 until tomorrow 10:00" in shown
+    assert "bookings are after this" in shown
+    assert shown.endswith("times in Asia/Shanghai\n")
+    assert last["id"] in lxgpu("reservations", "--calendar", "--days", "31")[0]
+    assert first["id"] not in lxgpu("reservations", "--calendar", "--from", "+3d", "--for", "2d")[0]
+    assert "go with --calendar" in lxgpu("reservations", "--days", "3", status=2)[1]
+    assert "both --for and --days" in lxgpu("reservations", "--calendar", "--days", "3", "--for", "2d", status=2)[1]
