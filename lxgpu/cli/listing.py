@@ -31,7 +31,6 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     """
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.news import say_news, say_pause  # noqa: PLC0415
-    from lxgpu.cli.times import lab_times  # noqa: PLC0415
     from lxgpu.services import listing, looking  # noqa: PLC0415
     from lxgpu.services.idleviews import published_idle  # noqa: PLC0415
     from lxgpu.services.report import ssh_host  # noqa: PLC0415
@@ -41,7 +40,7 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
     except LxgpuError as error:
         published = instead_of(error, out.screen)
         out.items("instances", published.instances, INSTANCE_COLUMNS, empty=NOBODY)
-        say_pause(out.screen, lab_times(out.screen)[0])
+        say_pause(out.screen)
         return
     found = looking.glance(wiring.watcher(), records, with_state=usage or out.form in {"wide", "csv"})
     if found.trouble is not None:

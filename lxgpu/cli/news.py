@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from lxgpu.services.statusfile import PauseView
 
 
-def say_pause(screen: Screen, times: Times) -> None:
+def say_pause(screen: Screen, times: Times | None = None) -> None:
     """One line while the daemon is paused, with who did it, since when, why, and what ends it."""
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415
     from lxgpu.services.pausing import paused  # noqa: PLC0415
 
     found = paused(wiring.settings().run_dir)
     if found is not None:
-        screen.warn(pause_line(found, times))
+        screen.warn(pause_line(found, times or lab_times(screen)[0]))
 
 
 def pause_line(pause: PauseView, times: Times) -> str:

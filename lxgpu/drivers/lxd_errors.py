@@ -70,14 +70,18 @@ def not_sent(socket: str, error: BaseException, what: str) -> LxgpuError:
             "install or start LXD (systemctl start lxd.socket, or snap start lxd), or name its socket in the settings;"
         )
         labs = labs_up()
-        if labs:
+        if lab := os.environ.get("LXGPU_LAB"):
+            fix = f"lxgpu lab up --name {lab} starts the lab's LXD"
+        elif labs:
             fix = f'eval "$(lxgpu lab env --name {labs[0]})" enters the lab; or {fix.removesuffix(";")}'
             fix += f" (other labs: {', '.join(labs[1:])})" if labs[1:] else ""
         else:
             fix += ' a lab is entered by eval "$(lxgpu lab env --name LAB)"'
     elif isinstance(error, ConnectionRefusedError):
         why = f"nobody listens on {socket}; the daemon has stopped or is being restarted"
-        fix = "start LXD (systemctl start lxd, or snap start lxd) and repeat the command"
+        lab = os.environ.get("LXGPU_LAB")
+        how = f"lxgpu lab up --name {lab}" if lab else "systemctl start lxd, or snap start lxd"
+        fix = f"start LXD ({how}) and repeat the command"
     elif isinstance(error, PermissionError):
         why = f"{socket} may not be opened by this user"
         fix = "run the command as root, or as a member of the group that owns the socket (ls -l shows it)"

@@ -169,3 +169,12 @@ def test_a_broken_policy_is_told_by_ls_too(host):
         assert told(command).count("the policy file has mistakes, so the last good one holds") == 1
     (host.folder / "policy.yaml").write_text("version: 1\n")
     assert "policy" not in told("ls")
+
+
+def test_a_name_that_nobody_published_is_unknown(host):
+    """To people who are not root as well; one that is known and has no reservation is none."""
+    host.publish()
+    assert host.nobody("reservations", "alice").returncode == 0
+    refused = host.nobody("reservations", "alcie")
+    assert refused.returncode == 3
+    assert refused.stderr.splitlines()[-2].startswith("error[not_found] there is no container alcie")

@@ -135,6 +135,7 @@ def test_the_environment_names_the_socket(tmp_path, monkeypatch):
 
 def test_without_lxd_a_lab_that_is_up_is_offered(tmp_path, monkeypatch):
     """Whoever forgot to enter the lab reads its name; folders without a socket are no lab that is up."""
+    monkeypatch.delenv("LXGPU_LAB", raising=False)
     monkeypatch.setenv("LXGPU_LAB_ROOT", str(tmp_path))
     missing = FileNotFoundError(2, "No such file or directory")
     assert "--name LAB" in not_sent("/x", missing, "list").fix
@@ -147,3 +148,12 @@ def test_without_lxd_a_lab_that_is_up_is_offered(tmp_path, monkeypatch):
         fix = not_sent("/x", missing, "list").fix
     assert fix.startswith('eval "$(lxgpu lab env --name one)" enters the lab; or install or start LXD')
     assert fix.endswith("(other labs: two)")
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(), ConnectionRefusedError()])
+def test_inside_a_lab_the_remedy_is_the_labs(error, monkeypatch):
+    """Its LXD is no unit of systemd."""
+    monkeypatch.setenv("LXGPU_LAB", "x")
+    fix = not_sent("/x/unix.socket", error, "list").fix
+    assert "lxgpu lab up --name x" in fix
+    assert "systemctl" not in fix
