@@ -24,6 +24,11 @@ def inside(fix: str, name: str, contact: str) -> str:
     return "; ".join(told) or f"ask {contact}"
 
 
+def told_inside(text: str) -> str:
+    """A sentence whose remedy is a command of the host, with whose it is."""
+    return re.sub(r"; (?=lxgpu [a-z])", "; your admin can: ", text)
+
+
 def _translated(part: str, name: str) -> str:
     mine = re.escape(name)
     rules = (

@@ -17,6 +17,7 @@ from lxgpu.model.reservation import Keep, Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import IdleVerdict, Use
 from lxgpu.services.explain import ReasonView
+from lxgpu.services.guestfix import told_inside
 from lxgpu.services.headline import GpuCount, headline
 from lxgpu.services.noticefile import Said, still_true
 from lxgpu.services.reservationviews import InLine
@@ -210,7 +211,7 @@ def guest_reasons(reasons: Iterable[ReasonView], show: Show) -> GuestReasons:
 
 def _reason_line(one: ReasonView, show: Show) -> str:
     by = ", ".join(filter(None, [one.actor and f"by {one.actor}", one.rule and f"rule {one.rule}"]))
-    return (f"{show(one.at)}: " if one.at else "") + one.text + (f" ({by})" if by else "")
+    return (f"{show(one.at)}: " if one.at else "") + told_inside(one.text) + (f" ({by})" if by else "")
 
 
 def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> GuestGpu:

@@ -84,8 +84,11 @@ def test_people_see_their_own_container(house: House) -> None:
         assert (ran.status, ran.err) == (0, "")
         first, second, card = ran.out.splitlines()[:3]
         assert first.startswith("3 of 4 GPUs free")
+        assert "(times in " in first
         assert second == "alice holds 1 GPU"
-        assert house.card_of("alice").pci in card
+        mine = house.card_of("alice").uuid
+        (name,) = [line.split()[0] for line in house.ok("gpus").out.splitlines() if mine.startswith(line.split()[0])]
+        assert f"({name})" in card, "as the host's table calls it"
     assert told(house, "bob")["gpus"] == []
     assert house.ssh("alice", "stat -c %a /var/lib/lxgpu/api.sock").out.strip() == "666"
     status, out, _ = gpu(house, "alice", "why")
@@ -204,6 +207,17 @@ def test_a_command_under_gpu_run_comes_back_with_its_card(house: House) -> None:
     assert not house.held("bob")
     house.sh("alice", "kill $(tail -n 1 /home/alice/starts)")
     assert until(lambda: not house.sh("alice", "pgrep -f '[g]pu run' || true"))
+
+
+def test_gpu_run_asks_for_what_it_waits_for(house: House) -> None:
+    """Nobody asked: it says so at once. With a time it asks itself, and the command starts when the card is here."""
+    status, _, err = gpu(house, "alice", "run --gpus 1 -- true")
+    assert status == 6
+    assert "gpu reserve 1 --for 4h asks for them" in err
+    assert gpu(house, "alice", "run --gpus 5 --for 1h -- true")[0] in {5, 7}
+    status, out, err = gpu(house, "alice", "run --gpus 1 --for 1h -- sh -c 'echo here; exit 3'")
+    assert (status, out) == (3, "here\n"), err
+    assert house.held("alice")
 
 
 def test_without_the_daemon_gpu_says_what_still_holds(house: House) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lxgpu.services.guestfix import inside
+from lxgpu.services.guestfix import inside, told_inside
 from lxgpu.services.refusal import _FIXES
 
 CONTACT = "gpu-admin@lab.example"
@@ -17,6 +17,10 @@ CASES = {
     "lxgpu keep alice --for 6h": 'gpu keep 6h --reason "what for"',
     "book the time: lxgpu reserve alice --gpus 2 --for 4h": "book the time: gpu reserve 2 --for 4h",
     "lxgpu why alice": "gpu why",
+    f'lxgpu reserve alice --gpus 2 --for 4h --at "tomorrow 09:00" --class low; contact: {CONTACT}': (
+        f'gpu reserve 2 --for 4h --at "tomorrow 09:00" --class low; contact: {CONTACT}'
+    ),
+    "lxgpu reservation cancel r1a2b3c4 gives this one up": "gpu cancel r1a2b3c4 gives this one up",
     "lxgpu restart alice --yes": f"ask {CONTACT}; your admin can: lxgpu restart alice --yes",
     "lxgpu show NAME": f"ask {CONTACT}",
     f"lxgpu explain over_limit; contact: {CONTACT}": f"contact: {CONTACT}; your admin can: lxgpu explain over_limit",
@@ -42,3 +46,11 @@ def test_no_command_of_the_host_stands_there_as_if_it_were_theirs(fix):
     for part in told.split("; "):
         assert "lxgpu " not in part.removeprefix("your admin can: lxgpu ")
         assert not re.search(r"\b(NAME|GPU|FILE)\b", part)
+
+
+def test_a_reason_says_whose_its_remedy_is():
+    """As `gpu why` prints it."""
+    assert told_inside("it was taken out of service: fan; lxgpu gpu open ends that") == (
+        "it was taken out of service: fan; your admin can: lxgpu gpu open ends that"
+    )
+    assert told_inside("LXD has an instance that lxgpu did not make") == "LXD has an instance that lxgpu did not make"
