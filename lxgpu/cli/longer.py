@@ -63,7 +63,10 @@ def extend(out: Output, name: str, *, for_s: int | None, until: When | None, dry
 @params.change
 @params.output
 def keep(out: Output, name: str, *, seconds: int, reason: str, dry_run: bool, yes: bool) -> None:
-    """Leave NAME's idle cards to it for a while, a bounded time each week. It holds off no booking."""
+    """For a time no card of NAME is taken for lying idle; it counts from now, and is a bounded amount each week.
+
+    It holds off nothing else: bookings, guarantees of others, higher classes and the end of a lease count all the same.
+    """
     del yes  # nobody loses anything by it
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli import bookings  # noqa: PLC0415
@@ -83,5 +86,5 @@ def keep(out: Output, name: str, *, seconds: int, reason: str, dry_run: bool, ye
         with recording(site, name):
             row = keeping.keep(site, name, seconds=seconds, reason=reason)
         tick(site)  # a warning for being idle is taken back at once
-        steps.done(name, f"idle cards are left to it until {times.until(row.until)}")
+        steps.done(name, f"no card is taken for lying idle until {times.until(row.until)}")
     out.items("keeps", [row], bookings.KEEP_COLUMNS)

@@ -148,7 +148,7 @@ class Guests:
         site, said = self._as(name)
         row = self._noting(site, name, lambda: keep(site, name, seconds=seconds, reason=reason))
         self._wake()
-        text = _text(f"until {_zoned(site, row.until)} no card of yours is taken for being idle", *said, _KEPT_FROM)
+        text = _text(f"until {_zoned(site, row.until)} no card of yours is taken for lying idle", *said, _KEPT_FROM)
         return GuestAnswer("done", text, until=row.until)
 
     def reserve(

@@ -201,7 +201,7 @@ def test_extend_moves_the_end(site, guests, woken):
 def test_keep_writes_the_reason_down(site, guests):
     """With whose word it was."""
     answer = guests.keep("alice", seconds=3600, reason="loading data")
-    assert answer.text.startswith("until 17:00 CST no card of yours is taken for being idle; 7h of keeping is left")
+    assert answer.text.startswith("until 17:00 CST no card of yours is taken for lying idle; 7h of keeping is left")
     assert answer.text.endswith("bookings, guarantees, higher classes and the end of a lease count all the same")
     assert [(row.instance, row.reason) for row in site.inventory.read().keeps] == [("alice", "loading data")]
 
