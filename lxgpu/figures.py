@@ -58,7 +58,7 @@ def short_size(size: float) -> str:
     return f"{amount:.0f}{name}" if amount >= 100 or amount == int(amount) else f"{amount:.1f}{name}"  # noqa: PLR2004 -- three digits
 
 
-def gpus(count: int) -> str:
+def n_gpus(count: int) -> str:
     """So many cards in words: `1 GPU`, `2 GPUs`."""
     return f"{count} GPU{'s' * (count != 1)}"
 

@@ -12,7 +12,7 @@ import click
 from lxgpu.cli.bookingrows import KINDS, model_words, show_rows
 from lxgpu.cli.news import say_pause, start_daemon
 from lxgpu.cli.render import Column, Output
-from lxgpu.figures import gpus, short_duration
+from lxgpu.figures import n_gpus, short_duration
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views
 
@@ -146,7 +146,7 @@ def rehearsed_reserve(out: Output, booked: Booked, times: Times, policy: Policy,
     rehearsed(out, replace(plan, when=view.estimate), times)
     if not out.structured:
         place = found.line.get(view.id)
-        out.screen.note(_waits(view, gpus(view.gpus), times, place.why if place else ""))
+        out.screen.note(_waits(view, n_gpus(view.gpus), times, place.why if place else ""))
 
 
 def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: Times) -> None:
@@ -190,7 +190,9 @@ def other_bookings(row: Reservation, known: Iterable[Reservation]) -> str:
         return ""
     number = sum(one.gpus for one in others)
     what = (
-        f"another booking of {gpus(number)}" if len(others) == 1 else f"{len(others)} other bookings of {gpus(number)}"
+        f"another booking of {n_gpus(number)}"
+        if len(others) == 1
+        else f"{len(others)} other bookings of {n_gpus(number)}"
     )
     names = ", ".join(one.id for one in others)
     return f"{row.instance} has {what} then ({names}); together {number + row.gpus}"
@@ -217,7 +219,7 @@ def next_steps(view: ReservationView, times: Times, *, running: bool, why: str =
     `running` says whether a daemon carries on by itself; `why` is what a waiting one waits for, `come` what it asks of
     its person.
     """
-    cards, be = gpus(view.gpus), "is" if view.gpus == 1 else "are"
+    cards, be = n_gpus(view.gpus), "is" if view.gpus == 1 else "are"
     until = f" until {times.show(view.end)}" if view.end else ""
     match view.state:
         case "active":

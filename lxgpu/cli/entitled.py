@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
+from lxgpu.figures import n_gpus
 from lxgpu.instants import show_instant
 from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.units import format_duration, format_size
@@ -42,7 +43,7 @@ def _classes(policy: Policy, person: str, unix_groups: Collection[str], now: dat
 
 
 def _gpus(count: int) -> str:
-    return f"{count} GPU{'s' * (count != 1)}"
+    return n_gpus(count)
 
 
 def _group(policy: Policy, name: str, now: datetime) -> str:

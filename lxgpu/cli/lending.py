@@ -10,9 +10,11 @@ from lxgpu.cli import params
 from lxgpu.cli.rehearsal import rehearsed
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
+from lxgpu.figures import DAY, format_duration, n_gpus
 
 if TYPE_CHECKING:
     from lxgpu.cli.params import GpuCount
+    from lxgpu.services.site import Site
 
 
 @click.command()
@@ -59,8 +61,8 @@ def attach(
             return
         recover(site)
         with recording(site, name):
-            lending.attach(site, name, number=number, more=more, request=request, lease_s=lease_s)
-        steps.done(name, "attached")
+            given = lending.attach(site, name, number=number, more=more, request=request, lease_s=lease_s)
+        steps.done(name, "attached" if given else _enough(site, name, lease_s))
     show_created(out, site, [name])
 
 
@@ -95,6 +97,13 @@ def release(
             rehearsed(out, plan)
             return
         recover(site)
-        lending.release(site, name, count=count, uuids=cards, busy=yes)
-        steps.done(name, "given back")
+        taken = lending.release(site, name, count=count, uuids=cards, busy=yes)
+        steps.done(name, "given back" if taken else "it holds no GPU, so nothing was given back")
     show_created(out, site, [name])
+
+
+def _enough(site: Site, name: str, lease_s: int | None) -> str:
+    """What is said where nothing was attached, since --gpus is a total."""
+    held = len(site.inventory.read().held_by(name))
+    longer = f"lxgpu extend {name} --for {format_duration(lease_s or DAY)}"
+    return f"it holds {n_gpus(held)} already; --gpus +1 would add one; {longer} makes the lease longer"

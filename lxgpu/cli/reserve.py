@@ -9,7 +9,7 @@ import click
 from lxgpu.cli import params
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
-from lxgpu.figures import gpus
+from lxgpu.figures import n_gpus
 
 if TYPE_CHECKING:
     from lxgpu.cli.params import GpuCount, When
@@ -141,5 +141,6 @@ def _without_warning(site: Site, request: ReserveRequest, *, yes: bool) -> None:
             fix="leave --no-warning out, or ask an admin",
         )
     params.confirm(
-        f"what {gpus(request.gpus)} for {request.instance} are taken from ends at once, without a warning", yes=yes
+        f"what {n_gpus(request.gpus)} for {request.instance} are taken from ends at once, without a warning",
+        yes=yes,
     )

@@ -10,7 +10,7 @@ from lxgpu.cli.news import start_daemon
 from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column
 from lxgpu.cli.times import Times
-from lxgpu.figures import short_size
+from lxgpu.figures import n_gpus, short_size
 from lxgpu.model.cardnames import short_model
 from lxgpu.model.instance import Limits
 from lxgpu.model.operation import Event
@@ -146,7 +146,7 @@ def _asked(row: Reservation, instance: str) -> bool:
 
 def _reserved(row: Reservation, times: Times) -> str:
     span = f", {times.show(row.start)} until {times.show(row.until)}" if row.start and row.until else ""
-    return f"{row.id}: {row.gpus} GPU{'s' * (row.gpus != 1)}, {row.state.value}{span}"
+    return f"{row.id}: {n_gpus(row.gpus)}, {row.state.value}{span}"
 
 
 def _keeps(shown: Shown) -> list[Keep]:

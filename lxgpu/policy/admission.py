@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
+from lxgpu.figures import n_gpus
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement, Policy
@@ -61,14 +62,15 @@ def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
         reasons.append(
             Reason(
                 "over_limit",
-                f"{request.owner} may hold {entitled.limit} GPUs, holds {held}, asks for {request.more} more",
+                f"{request.owner} may hold {n_gpus(entitled.limit)}, holds {held}, asks for {request.more} more",
             )
         )
     in_class = cards_of(snapshot, request.owner, class_name=name)
     if chosen.max_gpus is not None and in_class + request.more > chosen.max_gpus:
         reasons.append(
             Reason(
-                "over_class_limit", f"one person may hold {chosen.max_gpus} GPUs in class {name}, {in_class} are held"
+                "over_class_limit",
+                f"one person may hold {n_gpus(chosen.max_gpus)} in class {name}, {in_class} are held",
             )
         )
     return (*reasons, *_group_reasons(snapshot, request, entitled))
@@ -99,7 +101,8 @@ def _group_reasons(snapshot: Snapshot, request: GpuRequest, entitled: Entitlemen
     held = _held_by_groups(snapshot) if bounded else Counter[str]()
     for name, limit in bounded.items():
         if held[name] + request.more > limit:
-            text = f"group {name} may hold {limit} GPUs together, holds {held[name]}, {request.more} more are asked for"
+            asked = f"{request.more} more are asked for"
+            text = f"group {name} may hold {n_gpus(limit)} together, holds {held[name]}, {asked}"
             reasons.append(Reason("over_group_limit", text))
     return reasons
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from lxgpu.errors import LxgpuError
+from lxgpu.figures import n_gpus
 from lxgpu.instants import at_wall, show_instant
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Policy
@@ -198,7 +199,7 @@ def _when(
 ) -> Iterator[Reason]:
     rules, now = snapshot.policy.rules.bookings, snapshot.now
     if request.gpus > rules.max_gpus:
-        text = f"one booking may have {rules.max_gpus} GPUs, {request.gpus} are asked for"
+        text = f"one booking may have {n_gpus(rules.max_gpus)}, {request.gpus} are asked for"
         yield Reason("booking_too_large", text)
     if (until - start).total_seconds() > rules.longest_s:
         length = format_duration(int((until - start).total_seconds()))
@@ -238,7 +239,7 @@ def _who(snapshot: Snapshot, pool: str, start: datetime, until: datetime, but: f
 
 
 def _cards(count: int, pool: str) -> str:
-    return f"{count} GPU{'s' * (count != 1)} of {pool}"
+    return f"{n_gpus(count)} of {pool}"
 
 
 def _show(snapshot: Snapshot, at: datetime) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from lxgpu.figures import n_gpus
 from lxgpu.instants import show_instant
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.plan import Reason
@@ -56,13 +57,13 @@ def over_limits(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
         when = show_instant(start, now=snapshot.now, zone=snapshot.policy.zone)
         had = _most(mine, start, until) + (kept := _other_models(snapshot, asked, start))
         if had + gpus > entitled.limit:
-            text = f"{person} may have {entitled.limit} GPUs, has {had} from {when} on"
+            text = f"{person} may have {n_gpus(entitled.limit)}, has {had} from {when} on"
             text += f" ({kept} of another model)" if kept else ""
             yield Reason("over_limit", f"{text}, asks for {gpus} more")
         chosen = snapshot.policy.classes.get(asked.class_name)
         had = _most(in_class, start, until)
         if chosen is not None and chosen.max_gpus is not None and had + gpus > chosen.max_gpus:
-            text = f"one person may have {chosen.max_gpus} GPUs in class {asked.class_name}, {had} are booked"
+            text = f"one person may have {n_gpus(chosen.max_gpus)} in class {asked.class_name}, {had} are booked"
             yield Reason("over_class_limit", text)
         for name in entitled.groups:
             limit = snapshot.policy.group_total(name, start).limit
@@ -70,9 +71,8 @@ def over_limits(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
                 continue
             had = -_group_line(snapshot, asked, name).free(start, until)
             if had + gpus > limit:
-                text = (
-                    f"group {name} may have {limit} GPUs together, has {had} from {when} on, {gpus} more are asked for"
-                )
+                may = f"group {name} may have {n_gpus(limit)} together"
+                text = f"{may}, has {had} from {when} on, {gpus} more are asked for"
                 yield Reason("over_group_limit", text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lxgpu.figures import n_gpus
 from lxgpu.instants import format_utc
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.gpu import Slot
@@ -50,7 +51,9 @@ def decide_release(
     held = snapshot.records.held_by(instance)
     reasons = [Reason("not_held", f"{instance} does not hold {uuid}") for uuid in uuids if not _holds(held, uuid)]
     if count is not None and count > len(held):
-        reasons.append(Reason("not_held", f"{instance} holds {len(held)} of the {count} GPUs that shall be given back"))
+        reasons.append(
+            Reason("not_held", f"{instance} holds {len(held)} of the {n_gpus(count)} that shall be given back")
+        )
     if uuids:
         chosen = [row for row in held if row.slot.gpu in uuids]
     else:

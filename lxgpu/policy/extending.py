@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from lxgpu.figures import n_gpus
 from lxgpu.instants import show_instant
 from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
@@ -134,7 +135,7 @@ def _bounds(snapshot: Snapshot, owner: str, block: _Block) -> Iterator[tuple[dat
     if entitled.until is not None:
         yield entitled.until, Reason("person_ended", f"{owner}'s time ends at {_show(snapshot, entitled.until)}")
     if (held := cards_of(snapshot, owner)) > entitled.limit:
-        text = f"{owner} may hold {entitled.limit} GPUs and holds {held}: nothing is lent for longer"
+        text = f"{owner} may hold {n_gpus(entitled.limit)} and holds {held}: nothing is lent for longer"
         yield block.end, Reason("over_limit", text)
     begin, longest = _longest(block, entitled, rules.longest_s, now)
     text = f"cards are lent for {format_duration(longest)} at a time"

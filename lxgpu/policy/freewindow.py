@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from lxgpu.figures import n_gpus
 from lxgpu.instants import show_instant
 from lxgpu.model.plan import Reason
 from lxgpu.model.snapshot import Snapshot
@@ -28,7 +29,8 @@ def into_guarantees(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
         own, others, there = _left(snapshot, asked, begin, until)
         if own < asked.request.gpus and others < asked.request.gpus <= there:
             when = show_instant(begin, now=snapshot.now, zone=snapshot.policy.zone)
-            text = f"from {when} on {there} GPUs are not booked, {max(others, 0)} of them guaranteed to nobody else"
+            be = "is" if there == 1 else "are"
+            text = f"from {when} on {n_gpus(there)} {be} not booked, {max(others, 0)} of them guaranteed to nobody else"
             yield Reason("guaranteed_to_others", f"{text}; {asked.request.gpus} are asked for")
 
 

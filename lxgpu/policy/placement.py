@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
+from lxgpu.figures import n_gpus
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.plan import Reason
 from lxgpu.model.request import GpuRequest
@@ -93,7 +94,7 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
     free = [gpu for gpu in fitting if gpu.uuid not in blocked]
     if len(free) < request.more:
         taken = sorted({blocked[gpu.uuid].text for gpu in fitting if gpu.uuid in blocked})
-        text = f"{request.more} GPU{'s' * (request.more != 1)} asked for, {len(free)} of {len(fitting)} are free"
+        text = f"{n_gpus(request.more)} asked for, {len(free)} of {len(fitting)} are free"
         return (Reason("no_capacity", text), *(Reason("no_capacity", line) for line in taken))
     return tuple(Slot(gpu.uuid) for gpu in nearest(snapshot, free, request.more))
 

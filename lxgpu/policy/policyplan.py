@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from lxgpu.figures import n_gpus
 from lxgpu.instants import show_instant
 from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Kind, Reservation
@@ -233,4 +234,4 @@ def _goes(count: int) -> str:
 
 
 def _gpus(count: int) -> str:
-    return f"{count} GPU{'s' * (count != 1)}"
+    return n_gpus(count)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from lxgpu.figures import n_gpus
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
 from lxgpu.model.request import Need, ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
@@ -57,7 +58,9 @@ def _soon(snapshot: Snapshot, request: ReserveRequest, identifier: str) -> Decid
     if request.no_warning:
         text = "no card can be taken for it now: the holders need not yield, and an admin's word changes no class"
         return Decided(Plan(Verdict.REFUSED, (Reason("no_capacity", text),)))
-    why = Reason("no_capacity", f"{request.gpus} GPUs cannot be had now; it waits in the queue and takes nothing yet")
+    why = Reason(
+        "no_capacity", f"{n_gpus(request.gpus)} cannot be had now; it waits in the queue and takes nothing yet"
+    )
     return Decided(Plan(Verdict.WAITING, (why,)), (row,))
 
 
@@ -94,7 +97,7 @@ def _granted(desk: Desk, row: Reservation) -> Plan:
 def _arrival(desk: Desk, row: Reservation, *, at: datetime, until: datetime) -> list[PlannedStep]:
     cards = [promise.slot.gpu for promise in desk.planned(row.id)]
     steps = [PlannedStep("attach", row.instance, gpu, at, "proven free") for gpu in cards]
-    steps.append(PlannedStep("start", row.instance, None, at, f"{row.gpus} GPUs"))
+    steps.append(PlannedStep("start", row.instance, None, at, n_gpus(row.gpus)))
     steps.append(PlannedStep("finish", row.instance, None, until, "kept until somebody waits"))
     return steps
 
@@ -153,7 +156,7 @@ def _no_place(
     free = Skyline(len(there), spans).free(start, until)
     if free >= request.gpus:
         return ()
-    text = f"{request.gpus} GPUs of {pool} asked for; {free} can be had then: the others' holders need not yield"
+    text = f"{n_gpus(request.gpus)} of {pool} asked for; {free} can be had then: the others' holders need not yield"
     return (Reason("no_capacity", text),)
 
 
@@ -186,11 +189,11 @@ def scheduled(snapshot: Snapshot, rows: Sequence[Reservation]) -> Plan:
     bind = timedelta(seconds=ahead_s(snapshot.policy))
     for row in rows:
         start, until = row.start or snapshot.now, row.until or snapshot.now
-        why = f"{row.gpus} GPUs of {row.pool}: free ones are bound, who must yield is warned in time"
+        why = f"{n_gpus(row.gpus)} of {row.pool}: free ones are bound, who must yield is warned in time"
         steps.append(PlannedStep("prepare", row.instance, None, max(snapshot.now, start - bind), why))
-        steps.append(PlannedStep("attach", row.instance, None, start, f"{row.gpus} GPUs"))
+        steps.append(PlannedStep("attach", row.instance, None, start, n_gpus(row.gpus)))
         soft = f"; a booking in class {row.class_name} may be displaced" if row.soft else ""
-        steps.append(PlannedStep("start", row.instance, None, start, f"{row.gpus} GPUs{soft}"))
+        steps.append(PlannedStep("start", row.instance, None, start, f"{n_gpus(row.gpus)}{soft}"))
         steps.append(PlannedStep("finish", row.instance, None, until, "kept until somebody waits"))
     return Plan(Verdict.GRANTED, steps=tuple(steps), when=rows[0].start)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from lxgpu.figures import n_gpus
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Policy
@@ -70,7 +71,7 @@ def _from_pool(snapshot: Snapshot, need: Need, blocked: frozenset[str]) -> Suppl
     chosen = cheapest(mine, missing)
     if chosen is None:
         can = sum(len(unit.slots) for unit in mine)
-        text = f"{need.gpus} GPUs of {pool} asked for, {len(free)} are free, {can} could be taken in time"
+        text = f"{n_gpus(need.gpus)} of {pool} asked for, {len(free)} are free, {can} could be taken in time"
         return Reason("no_capacity", text)
     begins = max((unit.ready if unit.rule == "expired" else unit.due) for unit in chosen)
     booked = no_room(snapshot, need, at=begins)
@@ -100,7 +101,7 @@ def no_room(snapshot: Snapshot, need: Need, *, at: datetime) -> Reason | None:
     whole = max(need.gpus, 0) + need.adopted
     if room >= whole:
         return None
-    text = f"{whole} GPUs of {need.pool} asked for, {max(room, 0)} are not booked by others for that time"
+    text = f"{n_gpus(whole)} of {need.pool} asked for, {max(room, 0)} are not booked by others for that time"
     return Reason("booked", text)
 
 

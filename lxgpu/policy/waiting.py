@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lxgpu.figures import n_gpus
 from lxgpu.instants import show_instant
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.gpu import Slot
@@ -100,4 +101,4 @@ def _held(snapshot: Snapshot, need: Need, holder: Assignment, unit: Unit | None)
 
 
 def _gpus(number: int) -> str:
-    return f"{number} GPU{'s' * (number != 1)}"
+    return n_gpus(number)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from lxgpu.figures import gpus
+from lxgpu.figures import n_gpus
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Records
@@ -118,7 +118,7 @@ def _unbound(records: Records) -> list[Line]:
     waiting = [(row, missing) for row in records.reservations if row.pending and (missing := _missing(records, row))]
     for model in sorted({row.pool or row.model for row, _ in waiting}, key=lambda name: (name == "*", name)):
         bars = [
-            Bar(row.start, row.until, f"{row.instance} {gpus(missing)}", BarKind.BOOKED, row.id)
+            Bar(row.start, row.until, f"{row.instance} {n_gpus(missing)}", BarKind.BOOKED, row.id)
             for row, missing in waiting
             if (row.pool or row.model) == model and row.start is not None and row.until is not None
         ]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lxgpu.figures import n_gpus
 from lxgpu.model.reservation import Reservation, ReservationState
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _event(row: Reservation, start: datetime, until: datetime, *, host: str, now
     made.add("dtend", until)
     made.add("created", row.created_at)
     model = row.pool or row.model
-    cards = f"{row.gpus} GPU{'s' * (row.gpus != 1)}"
+    cards = n_gpus(row.gpus)
     made.add("summary", f"{row.instance}: {cards}{'' if model == '*' else f' ({model})'}")
     made.add("description", "\n".join(filter(None, [row.note, f"{row.kind.value} {row.id}, {row.state.value}"])))
     made.add("location", row.host or host)

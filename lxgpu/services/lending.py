@@ -55,8 +55,8 @@ def plan_attach(
     return snapshot, decide_attach(snapshot, request), request
 
 
-def attach(site: Site, name: str, *, number: int, more: bool, request: GpuRequest, lease_s: int | None) -> None:
-    """Give a container more cards, as an open lease; displaces nobody."""
+def attach(site: Site, name: str, *, number: int, more: bool, request: GpuRequest, lease_s: int | None) -> bool:
+    """Give a container more cards, as an open lease; displaces nobody. False: it holds as many already."""
     with near(site, name) as left:
         ensure_identity(site)
         snapshot, _, request = plan_attach(site, name, number=number, more=more, request=request)
@@ -77,8 +77,7 @@ def attach(site: Site, name: str, *, number: int, more: bool, request: GpuReques
         return operation.id
 
     begun = partial(decided, site, snapshot, write)
-    if carry_out(site, ATTACH, name, begun, gpus=snapshot.seen.gpus, left=left.result()) is None:
-        site.say(f"it holds {number} GPUs already")
+    return carry_out(site, ATTACH, name, begun, gpus=snapshot.seen.gpus, left=left.result()) is not None
 
 
 def plan_release(
@@ -91,8 +90,8 @@ def plan_release(
     return snapshot, decide_release(snapshot, name, count=count, uuids=uuids, busy=busy)
 
 
-def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] = (), busy: bool = False) -> None:
-    """Take cards back from a container, which lives on: rule, TERM, detach, KILL, fence."""
+def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] = (), busy: bool = False) -> bool:
+    """Take cards back from a container, which lives on: rule, TERM, detach, KILL, fence. False: it holds none."""
     with near(site, name) as left:
         ensure_identity(site)
         snapshot, _ = plan_release(site, name, count=count, uuids=uuids, busy=busy)
@@ -103,9 +102,9 @@ def release(site: Site, name: str, *, count: int | None, uuids: tuple[str, ...] 
 
     begun = partial(decided, site, snapshot, write)
     if carry_out(site, RELEASE, name, begun, gpus=snapshot.seen.gpus, left=left.result()) is None:
-        site.say("it holds no GPU")
-        return
+        return False
     _tell_quarantine(site, name)
+    return True
 
 
 def intend_release(

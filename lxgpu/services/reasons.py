@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from lxgpu.figures import short_duration
+from lxgpu.figures import n_gpus, short_duration
 from lxgpu.model.assignment import GIVING_WAY, Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance
@@ -151,7 +151,7 @@ _MADE = {
 
 
 def _state_text(records: Records, row: Reservation, place: InLine, show: Show) -> str:
-    cards = f"{row.gpus} GPU{'s' * (row.gpus != 1)}" + (f" of {row.pool}" if row.pool else "")
+    cards = n_gpus(row.gpus) + (f" of {row.pool}" if row.pool else "")
     span = f" from {show(row.start)} until {show(row.until)}" if row.start and row.until else ""
     there = [one for one in bound(records, row) if one.live]
     match row.state:
@@ -200,7 +200,7 @@ def _sources(records: Records, row: Reservation, events: Sequence[Event], show: 
 def _claim(claim: Reservation, events: Sequence[Event], *, known: Known, show: Show) -> ReasonView:
     event = next((one for one in events if claim_of(one) == claim.id), None)
     cause = known(claim.cause) if claim.cause else None
-    cards = f"{claim.gpus} GPU{'s' * (claim.gpus != 1)}"
+    cards = n_gpus(claim.gpus)
     back = "as soon as a card like it is free"
     if cause is not None and cause.open and cause.until is not None:
         back = f"when {cause.instance}'s time ends at {show(cause.until)}, or before, {back}"

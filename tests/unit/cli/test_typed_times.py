@@ -13,6 +13,7 @@ from fakes.system import FakeClock
 
 from lxgpu import resident, wiring
 from lxgpu.cli import main
+from lxgpu.figures import n_gpus
 from lxgpu.model.quota import BASE_TERMS, Policy
 from lxgpu.model.rules import BookingRules, PriorityClass, Rules
 from lxgpu.services.statusfile import DaemonView
@@ -206,3 +207,33 @@ def test_the_calendar_is_whole_off_a_terminal_too(lxgpu):
     assert first["id"] not in lxgpu("reservations", "--calendar", "--from", "+3d", "--for", "2d")[0]
     assert "go with --calendar" in lxgpu("reservations", "--days", "3", status=2)[1]
     assert "both --for and --days" in lxgpu("reservations", "--calendar", "--days", "3", "--for", "2d", status=2)[1]
+
+
+def test_where_nothing_is_done_nothing_is_said_to_be_done(lxgpu):
+    """Cards that are held already, and none to give back."""
+    words = lxgpu("release", "bob", "--all")[1]
+    assert "it holds no GPU, so nothing was given back" in words
+    assert "attached" in lxgpu("attach", "bob", "--gpus", "1")[1]
+    words = lxgpu("attach", "bob", "--gpus", "1", "--for", "1h")[1]
+    assert "it holds 1 GPU already; --gpus +1 would add one; lxgpu extend bob --for 1h makes the lease longer" in words
+    assert "attached" not in words
+
+
+def test_a_card_that_left_its_booking_shows_its_own_end(lxgpu):
+    """Of two the booking keeps one; the other one is over now, and is no part of it any more."""
+    lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h")
+    for _ in range(5):
+        lxgpu.site.clock.sleep(1)
+        tick(lxgpu.site)
+    (row,) = made(lxgpu, "reservations", "bob")
+    lxgpu("reservation", "edit", row["id"], "--gpus", "1")
+    (bob,) = made(lxgpu, "show", "bob")
+    ends = {card["reservation"]: card["lease_until"] for card in bob["gpus"]}
+    assert ends[row["id"]] == row["end"]
+    assert datetime.fromisoformat(ends[None]) <= lxgpu.site.clock.now()
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 GPUs"), (1, "1 GPU"), (2, "2 GPUs")])
+def test_cards_are_counted_in_words(count, text):
+    """One is not many."""
+    assert n_gpus(count) == text
