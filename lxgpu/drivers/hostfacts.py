@@ -51,6 +51,7 @@ class LocalSetup:
             packages={name: _installed(name) for name in PACKAGES},
             socket=where,
             door=knock(where),
+            lab=os.environ.get("LXGPU_LAB", ""),
             driver=self._driver(),
             library=self._library(),
             nodes={name: (self._root / "dev" / name).exists() for name in NODES},

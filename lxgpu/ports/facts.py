@@ -53,10 +53,11 @@ class Places:
 class HostFacts:
     """How a host is set up. None everywhere means "could not be read", never zero.
 
-    `packages` are Python distributions and their versions (None: not installed). `driver` is the version of the
-    loaded kernel module, `library` that of libnvidia-ml's file. `nodes` says of each path below /dev whether it is
-    there. `rules` says of each way to deny a device (`v1`, `bpf`) why it does not work here, empty when it does.
-    `state_free` and `state_size` are bytes of the inventory's file system, `state_kind` its type.
+    `lab` names the lab that this process was pointed at; empty outside one. `packages` are Python distributions and
+    their versions (None: not installed). `driver` is the version of the loaded kernel module, `library` that of
+    libnvidia-ml's file. `nodes` says of each path below /dev whether it is there. `rules` says of each way to deny
+    a device (`v1`, `bpf`) why it does not work here, empty when it does. `state_free` and `state_size` are bytes of
+    the inventory's file system, `state_kind` its type.
     """
 
     root: bool = True
@@ -64,6 +65,7 @@ class HostFacts:
     packages: Mapping[str, str | None] = field(default_factory=dict)
     socket: str = ""
     door: Door = Door.OPEN
+    lab: str = ""
     driver: str | None = None
     library: str | None = None
     nodes: Mapping[str, bool] = field(default_factory=dict)

@@ -78,8 +78,11 @@ def lxd(seen: Seen) -> Iterator[Check]:
         yield Check("lxd", Verdict.OK, f"something listens on {place}; it is asked once config.yaml is right")
         return
     starts = "snap start lxd" if place.startswith(_SNAP) else "systemctl start lxd"
+    install = "install LXD, or name its socket in config.yaml (hosts)"
+    if seen.host.lab:  # its LXD is no unit of systemd
+        starts = install = f"lxgpu lab up --name {seen.host.lab}"
     texts = {
-        Door.MISSING: (f"there is no socket {place}", "install LXD, or name its socket in config.yaml (hosts)"),
+        Door.MISSING: (f"there is no socket {place}", install),
         Door.REFUSED: (f"nobody listens on {place}: the daemon has stopped or is being restarted", starts),
         Door.DENIED: (f"{place} may not be opened by this user", "sudo lxgpu doctor"),
     }

@@ -238,3 +238,14 @@ def test_the_document_lists_every_check(tmp_path):
     listed = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
     found = {one.id for one in doctor.checks(ground_of(make_site(tmp_path), FakeSetup()))}
     assert listed == found | {"idmap-uid", "idmap-gid"}
+
+
+@pytest.mark.parametrize("door", [Door.REFUSED, Door.MISSING])
+def test_in_a_lab_the_remedy_is_the_labs(tmp_path, door):
+    """Its LXD is no unit of systemd."""
+    site = make_site(tmp_path)
+    site.engine.inject(Fault.DOWN, call="put_promises", after=100)
+    with pytest.raises(LxgpuError):
+        site.engine.put_promises({}, etag=None)
+    found = _by_id(doctor.checks(ground_of(site, FakeSetup(replace(SOUND, door=door, lab="x")))))
+    assert found["lxd"].remedy == "lxgpu lab up --name x"

@@ -15,7 +15,8 @@ from lxgpu.model.plan import Verdict
 from lxgpu.model.reservation import ReservationState
 from lxgpu.model.rules import Allowance, PriorityClass
 from lxgpu.policy.fairness import looks_back_s
-from lxgpu.services import notices
+from lxgpu.services import explain, looking, notices
+from lxgpu.services.cards import card_views
 from lxgpu.services.lending import release
 from lxgpu.services.reserve import cancel, edit, reserve
 from lxgpu.services.tick import tick
@@ -72,6 +73,24 @@ def test_nobody_is_taken_to_have_missed_what_nobody_watched(site):
     assert held(site, "bob") == ["active", "active"]
     go_on(site, 20)
     assert [event.subject for event in events(site, "missed")] == ["bob"]
+
+
+def test_why_of_a_card_whose_person_never_came_says_so(site):
+    """Nobody gave it back; alice, who was displaced, gave her claim up."""
+    reserve(site, wish())
+    while len(held(site, "bob")) < 2:
+        go_on(site, 1)
+    (claim,) = [row for row in site.inventory.read().reservations if row.instance == "alice"]
+    cancel(site, claim.id)
+    while held(site, "bob") or not events(site, "missed"):
+        go_on(site, 1)
+    rows = site.inventory.read()
+    seen = looking.look(site.engine, site.probe, rows, host=site.host, at=site.clock.now())
+    cards = card_views(rows, seen.seen, seen.readings, mode=lambda _: None)
+    for view in cards.views:
+        about = looking.events_about(lambda: site.inventory, view.uuid, most=100)
+        (reason,) = explain.about_gpu(rows, view, "", about, show=str)
+        assert reason.text.startswith("nobody holds it: bob had booked it and nobody came")
 
 
 def test_a_missed_booking_goes_after_a_warning_and_stays_when_somebody_comes(site):
