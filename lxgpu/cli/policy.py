@@ -79,7 +79,7 @@ def check(out: Output, file: Path | None, gpus: int | None) -> None:
 
 
 @policy.command()
-@FILE
+@click.argument("file", metavar="[FILE|NAME]", required=False, type=click.Path(path_type=Path))
 @click.option("--person", metavar="NAME", help="One person, named in the file or not.")
 @params.output
 def show(out: Output, file: Path | None, person: str | None) -> None:
