@@ -87,7 +87,8 @@ def test_people_see_their_own_container(house: House) -> None:
         assert "(times in " in first
         assert second == "alice holds 1 GPU"
         mine = house.card_of("alice").uuid
-        (name,) = [line.split()[0] for line in house.ok("gpus").out.splitlines() if mine.startswith(line.split()[0])]
+        names = [line.split()[0] for line in house.ok("gpus").out.splitlines()]
+        (name,) = [one for one in names if one.startswith("GPU-") and mine.startswith(one)]
         assert f"({name})" in card, "as the host's table calls it"
     assert told(house, "bob")["gpus"] == []
     assert house.ssh("alice", "stat -c %a /var/lib/lxgpu/api.sock").out.strip() == "666"
@@ -106,7 +107,8 @@ def test_the_way_from_booking_to_giving_back(house: House) -> None:
     after = house.records().held_by("alice")[0].until
     assert before is not None
     assert after is not None
-    assert (after - before).total_seconds() == 1800
+    # The time of a reservation runs from when its cards are usable: its end may move a little once more by then.
+    assert 1800 <= (after - before).total_seconds() < 1805
     status, out, err = gpu(house, "alice", "keep 10m --reason 'a long load'")
     assert (status, err) == (0, ""), out
     assert [row.reason for row in house.records().keeps if row.instance == "alice"] == ["a long load"]
