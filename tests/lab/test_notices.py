@@ -152,7 +152,7 @@ def test_a_full_disk_inside_does_not_matter(house: House) -> None:
     finally:
         house.sh("ann", "rm -f /fill* /home/ann/fill*")
     assert told["ann"]["notice"] == "written"
-    assert "second rule" in house.sh("ann", "head -4 /var/lib/lxgpu/notice")
+    assert "second rule" in house.sh("ann", "head -6 /var/lib/lxgpu/notice")
 
 
 def test_a_frozen_or_stopped_container_costs_nothing(house: House) -> None:
@@ -166,7 +166,7 @@ def test_a_frozen_or_stopped_container_costs_nothing(house: House) -> None:
     house.ok("stop", "ben", "--yes")
     assert send(house, "fourth rule", "ben")["ben"] == {"terminals": "it does not run", "notice": "written"}
     house.ok("start", "ben")
-    assert "fourth rule" in house.sh("ben", "head -4 /var/lib/lxgpu/notice")
+    assert "fourth rule" in house.sh("ben", "head -6 /var/lib/lxgpu/notice")
 
 
 def script(house: House, hook: str, text: str) -> None:
