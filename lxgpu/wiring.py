@@ -133,11 +133,13 @@ def remember_for_ls() -> None:
 def warm() -> None:
     """Import in the background what a change will need in a moment, while LXD is being asked what there is."""
     import threading  # noqa: PLC0415
+    from contextlib import suppress  # noqa: PLC0415
     from importlib import import_module  # noqa: PLC0415
 
     def load() -> None:
         for name in ("pylxd", "paramiko", "jinja2"):
-            import_module(name)
+            with suppress(Exception):  # whoever needs it imports it again, and hears what is wrong
+                import_module(name)
 
     threading.Thread(target=load, daemon=True).start()
 
