@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -28,7 +31,6 @@ from lxgpu.model.rules import Allowance, BookingRules, IdleRules, PreemptionRule
 from lxgpu.model.usage import Use
 from lxgpu.policy.placement import fits
 from lxgpu.services import ending, extending, inservice, keeping, lending, power
-from lxgpu.services.clockset import follow_clock
 from lxgpu.services.reserve import cancel, edit, reserve
 from lxgpu.services.site import Site
 from lxgpu.services.tick import tick
@@ -108,11 +110,17 @@ def _prepared(models: tuple[str, ...]) -> tuple[Site, MemoryInventory]:
     """The host with everybody's containers, once for each set of cards."""
     cards = [replace(gpu, model=model) for gpu, model in zip(make_gpus(len(models)), models, strict=True)]
     inner = MemoryInventory()
-    site = make_site(Path("/nowhere"), gpus=cards, policy=POLICIES["usual"], inventory=inner)
+    folder = _folder()
+    site = make_site(folder, gpus=cards, policy=POLICIES["usual"], inventory=inner)
     for name in PEOPLE:
         newcomer(site, name)
     tick(site)
+    shutil.rmtree(folder)
     return site, inner
+
+
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="lxgpu-world-"))
 
 
 class World:
@@ -132,7 +140,9 @@ class World:
         )
         self.judge = Judged(_twin(inner), truth)
         self.mortal = Mortal(self.judge)
-        site = make_site(Path("/nowhere"), gpus=list(engine.cards), inventory=self.mortal, engine=engine, clock=clock)
+        folder = _folder()
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        site = make_site(folder, gpus=list(engine.cards), inventory=self.mortal, engine=engine, clock=clock)
         probe = LivingHost(clock, engine)
         probe._rules = copy.deepcopy(first.probe._rules)  # noqa: SLF001 -- the containers run since before
         self.site: Site = replace(site, probe=probe, policy=lambda: self.policy)
@@ -244,10 +254,9 @@ class World:
         self.site.clock.sleep(seconds)
 
     def jump(self, seconds: float) -> None:
-        """The wall clock is set; the daemon follows and takes nothing in that turn."""
+        """The wall clock is set; the tick that finds it takes nothing."""
         self.site.clock.jump(seconds)
-        self.do(lambda site: follow_clock(site, seconds))
-        self.tick(paused=True)
+        self.tick()
 
     def reserve(self, name: str, gpus: int, seconds: int, *, ahead: float | None = None, **more: Any) -> Any:
         """`lxgpu reserve NAME`."""

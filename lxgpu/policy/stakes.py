@@ -132,7 +132,9 @@ def _idle(snapshot: Snapshot, row: Assignment) -> bool:
 
 
 def _immune(booking: Reservation, at: datetime) -> bool:
-    """Whether a booking still runs when the cards are needed."""
+    """Whether a booking still runs when the cards are needed; of one that is about to begin nobody can say yet."""
+    if booking.state is ReservationState.PREPARING:
+        return True
     return not booking.soft and (booking.until is None or booking.until > at)
 
 

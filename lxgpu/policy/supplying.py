@@ -189,7 +189,7 @@ def warn(desk: Desk, row: Reservation, slots: Sequence[Slot], unit: Unit) -> Non
 
 
 def _due(desk: Desk, row: Reservation, held: Assignment, unit: Unit) -> datetime:
-    """When the grace is over; what is to expire keeps its time until then.
+    """When the grace is over; what is to expire keeps its time until then, and what is booked that of its booking.
 
     An admin's word needs no grace; the unit's own has none then, and the minimum runtime stands.
     """
@@ -198,6 +198,9 @@ def _due(desk: Desk, row: Reservation, held: Assignment, unit: Unit) -> datetime
     due = max(unit.due, desk.now + timedelta(seconds=unit.grace_s))
     if row.start is not None and not row.told.get(ASAP):
         due = max(due, row.start - timedelta(seconds=unit.after_s))
+    booked = desk.reservations.get(held.reservation or "")
+    if booked is not None and booked.open and booked.kind is Kind.BOOKING and not booked.soft and booked.until:
+        due = max(due, booked.until)  # a lease that it rests on may last longer, and be idle
     return max(due, held.until) if unit.rule == "expired" and held.until else due
 
 

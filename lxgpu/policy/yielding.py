@@ -136,14 +136,18 @@ def _unit(desk: Desk, row: Assignment, claimant: Reservation) -> Unit | None:
 
 
 def _lasts(desk: Desk, row: Assignment, claimant: Reservation) -> bool:
-    """Whether a lease that is to expire lasts on, though the grace is over.
+    """Whether a lease that is to expire, or a booking, lasts on, though the grace is over.
 
-    A grace follows a clock that is set; the end of a lease is the wall's.
+    A grace follows a clock that is set; the end of a lease and of a booking is the wall's.
     """
-    ahead = row.outcome == "expired" and row.until is not None and row.until > desk.now
-    if ahead:
-        desk.look_again(row.until)
-    return ahead and not claimant.no_warning
+    booked = desk.reservations.get(row.reservation or "")
+    ends = [row.until] if row.outcome == "expired" else []
+    if booked is not None and booked.open and booked.kind is Kind.BOOKING and not booked.soft:
+        ends.append(booked.until)
+    ahead = [end for end in ends if end is not None and end > desk.now]
+    for end in ahead:
+        desk.look_again(end)
+    return bool(ahead) and not claimant.no_warning
 
 
 def _over(desk: Desk, row: Assignment) -> bool:

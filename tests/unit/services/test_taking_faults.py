@@ -191,3 +191,36 @@ def test_nobody_is_warned_for_a_start_that_is_given_up_now() -> None:
     world.tick()
     assert events(world, "failed") == ["bob"]
     assert events(world, "warned") == []
+
+
+def test_a_booking_that_rests_on_a_lease_keeps_its_time_though_the_card_is_idle() -> None:
+    """The lease lasts longer than the booking; whoever waits has the card when the booking is over, and no sooner."""
+    world = World((A, A, A))
+    world.attach("alice", 1)
+    go_on(world, 8)
+    world.reserve("alice", 2, 10, model="3090")
+    begun = world.site.clock.now()
+    go_on(world, 3)
+    world.reserve("bob", 3, 40, model="3090")
+    while (world.site.clock.now() - begun).total_seconds() < 10:
+        assert "releasing" not in held(world, "alice")
+        go_on(world, 1)
+    go_on(world, 10)
+    assert len(held(world, "bob")) == 3
+    assert "alice" in events(world, "displaced")
+
+
+def test_a_claim_takes_nothing_of_a_booking_whose_cards_have_just_come() -> None:
+    """A booking that begins late has its whole time; nobody is warned by the time that was thought before."""
+    world = World((A, A, A))
+    world.attach("carol", 3, class_name="low")
+    world.job("carol", mood="slow")
+    world.reserve("bob", 2, 10)
+    world.sleep(25)
+    world.tick()
+    world.sleep(1)
+    world.tick()
+    rows = world.judge.inner.read().held_by("bob")
+    assert [row.state.value for row in rows] == ["warned", "warned"]
+    assert all(row.due_at == row.until for row in rows)
+    world.check()
