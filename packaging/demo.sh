@@ -96,7 +96,7 @@ story() {
   run lxgpu attach alice --gpus 4 --class scavenge
   run lxgpu lab job alice --gpu 0
   run lxgpu lab job alice --gpu 1
-  inside 'tmux new-session -d -s work "sleep 3600" 2>/dev/null || nohup sleep 3600 >/dev/null 2>&1 & sleep 0.2; pgrep -o sleep'
+  inside 'tmux has-session -t work 2>/dev/null || tmux new-session -d -s work "sleep 3600"; pgrep -o sleep'
 
   say "The daemon watches; bob comes, and reserves two cards for twenty seconds. First what it would mean:"
   show 'lxgpu daemon run &'
