@@ -218,6 +218,7 @@ class World:
     def do(self, act: Callable[[Site], Any], *, by: str = "") -> Any:
         """A command, by whoever's hand; refused or killed, it gives None."""
         self.judge.truth.by_hand = {by} if by else set()
+        self.sleep(0.01)  # no two looks are at the same instant
         try:
             return act(self.site)
         except LxgpuError as error:
@@ -233,7 +234,6 @@ class World:
     def reborn(self) -> None:
         """Another process goes on, which remembers nothing."""
         self.dead += 1
-        self.sleep(0.05)  # two looks are never at the same instant
         self.calm()
         self.site = replace(self.site, watch=Watch())
 

@@ -20,7 +20,12 @@ from lxgpu.policy import lookup
 from lxgpu.policy.tables import Working
 
 _OF_ASSIGNMENTS = (lookup.by_card, lookup.by_instance, lookup.by_reservation, lookup.promised_to)
-_OF_RESERVATIONS = (lookup.bookings_by_owner, lookup.open_by_host, lookup.promised_by_pool)
+_OF_RESERVATIONS = (
+    lookup.bookings_by_owner,
+    lookup.open_by_host,
+    lookup.preparing_by_instance,
+    lookup.promised_by_pool,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +185,10 @@ class Desk:
     def held_by(self, instance: str) -> Collection[Assignment]:
         """The live assignments of an instance."""
         return self._assignments.of(lookup.by_instance, instance)
+
+    def preparing(self, instance: str) -> Collection[Reservation]:
+        """The bookings of an instance whose cards are being got ready."""
+        return self._reservations.of(lookup.preparing_by_instance, instance)
 
     def successor(self, slot: Slot) -> Assignment | None:
         """Whom a slot is promised to."""

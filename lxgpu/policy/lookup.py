@@ -75,6 +75,10 @@ promised_by_pool = Groups[Reservation, tuple[str, str]](
     lambda row: (row.host, row.pool) if row.kind is Kind.BOOKING and row.state in PROMISED and row.start else None
 )
 """Bookings whose time is their own, soft ones among them, by host and model."""
+preparing_by_instance = Groups[Reservation, str](
+    lambda row: row.instance if row.kind is Kind.BOOKING and row.state is ReservationState.PREPARING else None
+)
+"""Bookings whose cards are being got ready, by who gets them."""
 by_card = Groups[Assignment, str](
     lambda row: row.slot.gpu if row.live or row.state is AssignmentState.PLANNED else None
 )

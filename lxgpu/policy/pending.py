@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
-from lxgpu.model.reservation import Kind, Reservation
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Observation
+from lxgpu.policy.adopting import lease_age, share_out
 from lxgpu.policy.calendar import capacity
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.placement import matching
@@ -40,15 +41,30 @@ def need_of(desk: Desk, row: Reservation) -> Need:
 
 
 def adoptable(desk: Desk, row: Reservation) -> list[Assignment]:
-    """Unbooked cards of this host that its owner holds and that a booking or request takes first: N is a total."""
+    """Unbooked cards of this host that its owner holds and that a booking or request takes first: N is a total.
+
+    What another booking of theirs counts on already is not counted twice.
+    """
     if row.kind is Kind.RETURN:
         return []
     mine = [
         item for item in desk.held_by(row.instance) if item.state is AssignmentState.ACTIVE and not _booked(desk, item)
     ]
-    mine.sort(key=lambda item: (item.since or item.created_at, item.slot))
+    mine.sort(key=lease_age)
+    others = [one for one in desk.preparing(row.instance) if _before(one, row)] if mine else []
+    if others:
+        had = share_out(
+            mine, others, had=lambda one: len(desk.live(one)) + len(desk.planned(one)), seen=desk.given.seen
+        )
+        mine = [item for item in mine if not any(item in shared for shared in had.values())]
     lacking = max(0, row.gpus - len(desk.live(row.id)) - len(desk.planned(row.id)))
     return _of_one_model(desk, row, mine)[:lacking] if mine and lacking else []
+
+
+def _before(one: Reservation, row: Reservation) -> bool:
+    """Whether another booking that is got ready takes leases over before this one does."""
+    waits = row.state is not ReservationState.PREPARING
+    return one.id != row.id and (waits or (one.created_at, one.id) < (row.created_at, row.id))
 
 
 def _of_one_model(desk: Desk, row: Reservation, mine: list[Assignment]) -> list[Assignment]:

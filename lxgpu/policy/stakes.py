@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lxgpu.model.assignment import ATTACHED, Assignment
@@ -12,6 +12,7 @@ from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.model.usage import NOT_JUDGED, Use
+from lxgpu.policy.adopting import spoken_for
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.joined import joined
 from lxgpu.policy.lookup import by_card, by_instance, closed_cards, reservations_by_id, stuck_cards
@@ -60,19 +61,23 @@ def stakes(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Stake, .
     """All stakes, by id.
 
     Work of which any slot is being attached, released, stuck or promised to somebody else is left alone whole; so is
-    what a running booking holds, but for an admin's `no_warning`. The instance's own slots are no supply for it.
+    what a running booking holds or one that is got ready counts on, but for an admin's `no_warning`. The instance's own
+    slots are no supply for it.
     """
     wanted = _wanted(snapshot, need)
     had, held = by_card(snapshot.records.assignments), by_instance(snapshot.records.assignments)
     names = {row.instance for uuid in wanted for row in had.get(uuid, ()) if row.live} - {need.instance}
     found = []
     for name in names & ledger.owners.keys():
+        spoken = spoken_for(snapshot, name)
         for group in joined(snapshot.seen, held[name], idle=lambda row: _idle(snapshot, row)):
             taken = tuple(row for row in group if row.slot.gpu in wanted)
             free_to_go = all(row.state in ATTACHED and row.outcome != NO_SHOW and ledger.keeps(row) for row in group)
             if taken and free_to_go:
                 owner = ledger.owners[group[0].instance]
-                found.append(_stake(snapshot, need, owner, group=group, taken=taken))
+                stake = _stake(snapshot, need, owner, group=group, taken=taken)
+                counted_on = any(row.id in spoken for row in group)
+                found.append(replace(stake, booked=stake.booked or counted_on))
     return tuple(sorted((stake for stake in found if need.no_warning or not stake.booked), key=lambda stake: stake.id))
 
 

@@ -224,3 +224,13 @@ def test_a_claim_takes_nothing_of_a_booking_whose_cards_have_just_come() -> None
     assert [row.state.value for row in rows] == ["warned", "warned"]
     assert all(row.due_at == row.until for row in rows)
     world.check()
+
+
+def test_a_lease_that_a_booking_counts_on_is_taken_over_once_and_by_nobody_else() -> None:
+    """After a long silence two requests of its holder and one of somebody else find the same lease over."""
+    world = World((A, A, B))
+    world.reserve("alice", 1, 120)
+    world.reserve("alice", 1, 40, model=A)
+    world.reserve("alice", 1, 10, model=A)
+    world.reserve("carol", 2, 10)
+    world.settle()
