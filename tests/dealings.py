@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from fakes.site import make_site, newcomer
 
+from lxgpu import resident, wiring
 from lxgpu.model.quota import BASE_TERMS, Policy
 from lxgpu.model.request import GpuRequest, ReserveRequest
 from lxgpu.model.rules import BookingRules, IdleRules, PreemptionRules, PriorityClass, Rules
 from lxgpu.services.lending import attach
+from lxgpu.services.statusfile import DaemonView
 from lxgpu.services.tick import tick
 
 GRACE, TERM_WAIT, FENCE = 2, 2, 5
@@ -88,3 +90,20 @@ def held(site, name) -> list[str]:
 def events(site, kind) -> list:
     """The history of one kind, oldest first."""
     return [event for event in reversed(site.inventory.events()) if event.kind == kind]
+
+
+def type_at(site, monkeypatch) -> None:
+    """What is typed from here on goes to this site, where a daemon runs: it stands in the place of the real wiring."""
+    seam = {
+        "site": lambda say, **_: replace(site, say=say),
+        "inventory": lambda **_: site.inventory,
+        "engine": lambda: site.engine,
+        "watcher": lambda: site.engine,
+        "probe": lambda _known=None: site.probe,
+        "policy": lambda _say: site.policy(),
+        "settings": lambda: site.settings,
+        "host_name": lambda: site.host,
+    }
+    for name, made in seam.items():
+        monkeypatch.setattr(wiring, name, made)
+    monkeypatch.setattr(resident, "status", lambda: DaemonView(running=True))

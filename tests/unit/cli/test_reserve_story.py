@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from dealings import policy, two_at_work
+from dealings import policy, two_at_work, type_at
 from fakes.site import newcomer
 from fakes.system import FakeClock
 from json_shapes import faults
@@ -55,19 +55,7 @@ def lxgpu(tmp_path, monkeypatch, capsys):
     """Alice works on both cards at low class; bob and carol have none. A daemon runs."""
     site = two_at_work(tmp_path, rules=POLICY, clock=FakeClock(datetime.now(UTC)))
     newcomer(site, "carol")
-    seam = {
-        "site": lambda say, **_: replace(site, say=say),
-        "inventory": lambda **_: site.inventory,
-        "engine": lambda: site.engine,
-        "watcher": lambda: site.engine,
-        "probe": lambda _known=None: site.probe,
-        "policy": lambda _say: POLICY,
-        "settings": lambda: site.settings,
-        "host_name": lambda: site.host,
-    }
-    for name, made in seam.items():
-        monkeypatch.setattr(wiring, name, made)
-    monkeypatch.setattr(resident, "status", lambda: DaemonView(running=True))
+    type_at(site, monkeypatch)
     return Town(site, capsys)
 
 

@@ -8,15 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from dealings import type_at
 from fakes.site import make_site, newcomer
 from fakes.system import FakeClock
 
-from lxgpu import resident, wiring
 from lxgpu.cli import main
 from lxgpu.figures import n_gpus
 from lxgpu.model.quota import BASE_TERMS, Policy
 from lxgpu.model.rules import BookingRules, PriorityClass, Rules
-from lxgpu.services.statusfile import DaemonView
 from lxgpu.services.tick import tick
 
 POLICY = Policy(
@@ -34,19 +33,7 @@ def lxgpu(tmp_path, monkeypatch, capsys):
     site = make_site(tmp_path, gpus=2, policy=POLICY, clock=FakeClock(datetime.now(UTC)))
     for name in ("bob", "carol"):
         newcomer(site, name)
-    seam = {
-        "site": lambda say, **_: replace(site, say=say),
-        "inventory": lambda **_: site.inventory,
-        "engine": lambda: site.engine,
-        "watcher": lambda: site.engine,
-        "probe": lambda _known=None: site.probe,
-        "policy": lambda _say: POLICY,
-        "settings": lambda: site.settings,
-        "host_name": lambda: site.host,
-    }
-    for name, made in seam.items():
-        monkeypatch.setattr(wiring, name, made)
-    monkeypatch.setattr(resident, "status", lambda: DaemonView(running=True))
+    type_at(site, monkeypatch)
 
     def typed(*words, status=0):
         ended = main.run(words)
