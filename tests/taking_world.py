@@ -373,9 +373,10 @@ class World:
         models = [model for model in models if model == pattern or (pattern not in models and fits(model, pattern))]
         return any(models.count(model) >= gpus for model in models)
 
-    def settle(self, *, most: int = 250) -> None:
-        """Healed, with ticks when something is due, all comes to its end."""
+    def settle(self) -> None:
+        """Healed, with ticks when something is due, all comes to its end; each one that waits has its share of them."""
         self.heal()
+        most = 250 + 100 * sum(row.open for row in self.judge.inner.read().reservations)
         for card in self.judge.inner.read().cards:
             self.service(card.uuid, closed=False)
         for _ in range(most):
