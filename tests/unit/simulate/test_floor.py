@@ -1,0 +1,151 @@
+"""What a job gets done, what it loses when it is stopped, and when a reclaim was false: small known sums."""
+
+from __future__ import annotations
+
+import pytest
+
+from lxgpu.simulate.engine import play
+from lxgpu.simulate.floor import Floor
+from lxgpu.simulate.jobs import Burst, Job, Lab
+from lxgpu.simulate.room import Room
+from lxgpu.simulate.rules.line import Fifo, Sjf
+
+
+class ByTable:
+    """A rule that does what a table says: (time, "start" or "stop", job)."""
+
+    def __init__(self, floor: Floor, table: list[tuple[float, str, int]]) -> None:
+        self._floor, self._table = floor, sorted(table)
+        for at, _, _ in table:
+            floor.wake(at)
+        self.heard: list[tuple[float, str, int]] = []
+
+    def asked(self, job: int) -> None:
+        """Note it."""
+        self.heard.append((self._floor.now, "asked", job))
+
+    def ended(self, job: int) -> None:
+        """Note it."""
+        self.heard.append((self._floor.now, "ended", job))
+
+    def turned(self, job: int) -> None:
+        """Note it."""
+        self.heard.append((self._floor.now, "turned", job))
+
+    def decide(self) -> None:
+        """What the table says for now."""
+        while self._table and self._table[0][0] <= self._floor.now:
+            _, what, job = self._table.pop(0)
+            if what == "start":
+                self._floor.start(job, ((0, self._floor.jobs[job].gpus),))
+            else:
+                self._floor.stop(job)
+
+
+def _played(jobs, table, *, gpus=8):
+    floor = Floor(jobs, Lab(1, gpus))
+    rule = ByTable(floor, table)
+    play(floor, rule)
+    return floor, rule
+
+
+def test_a_job_that_is_left_alone_delivers_what_it_asks_for():
+    """A job that is left alone delivers what it asks for."""
+    floor, _ = _played([Job("a", "a", 2, 5.0, 100.0)], [(10, "start", 0)])
+    assert (floor.first_start[0], floor.finish[0]) == (10, 110)
+    assert (floor.delivered_gpu_s, floor.lost_gpu_s) == (200, 0)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint_s", "ran_s", "lost_s"),
+    [(30, 100, 10), (30, 90, 0), (0, 100, 100), (1000, 100, 100)],
+    ids=["since the last save", "just saved", "never saves", "stopped before the first save"],
+)
+def test_what_was_not_saved_is_lost_and_a_restart_costs(checkpoint_s, ran_s, lost_s):
+    """What was not saved is lost and a restart costs."""
+    job = Job("a", "a", 2, 0.0, 300.0, checkpoint_s=checkpoint_s, restart_s=7)
+    floor, _ = _played([job], [(0, "start", 0), (ran_s, "stop", 0), (500, "start", 0)])
+    assert floor.stops == [1]
+    assert floor.lost_gpu_s == 2 * (lost_s + 7)
+    assert floor.delivered_gpu_s == job.demand_gpu_s + floor.lost_gpu_s
+    assert floor.finish[0] == 500 + 7 + 300 - (ran_s - lost_s)
+
+
+def test_stopped_while_it_loads_its_work_again_a_job_loses_only_that():
+    """Stopped while it loads its work again a job loses only that."""
+    job = Job("a", "a", 1, 0.0, 300.0, checkpoint_s=30, restart_s=20)
+    table = [(0, "start", 0), (60, "stop", 0), (100, "start", 0), (105, "stop", 0), (200, "start", 0)]
+    floor, _ = _played([job], table)
+    assert floor.lost_gpu_s == 5 + 20
+    assert floor.finish[0] == 200 + 20 + 240
+
+
+def test_a_holder_works_in_its_bursts_and_keeps_the_card_between_them():
+    """A holder works in its bursts and keeps the card between them."""
+    holder = Job("h", "h", 1, 0.0, 1000.0, bursts=(Burst(100, 50), Burst(400, 100)))
+    floor, rule = _played([holder], [(0, "start", 0)])
+    assert floor.finish[0] == 1000
+    assert floor.delivered_gpu_s == 150
+    assert [at for at, what, _ in rule.heard if what == "turned"] == [100, 150, 400, 500]
+
+
+def test_work_that_finds_no_card_is_done_when_the_card_is_back():
+    """Work that finds no card is done when the card is back."""
+    holder = Job("h", "h", 1, 0.0, 1000.0, bursts=(Burst(100, 50), Burst(400, 100)))
+    floor, _ = _played([holder], [(0, "start", 0), (160, "stop", 0), (700, "start", 0)])
+    assert floor.delivered_gpu_s == 150
+    assert floor.reclaimed_gpu_s == 700 - 160
+
+
+@pytest.mark.parametrize(("taken_at", "false"), [(700, 0), (1000, 1), (2000, 0)])
+def test_a_reclaim_is_false_when_work_comes_within_a_quarter_of_an_hour(taken_at, false):
+    """A reclaim is false when work comes within a quarter of an hour."""
+    holder = Job("h", "h", 1, 0.0, 9000.0, bursts=(Burst(600, 50), Burst(1700, 100), Burst(5000, 10)))
+    floor, _ = _played([holder], [(0, "start", 0), (taken_at, "stop", 0)])
+    assert floor.false_reclaims == false
+
+
+def test_taken_idle_cards_count_as_reclaimed_until_the_hold_ends():
+    """Taken idle cards count as reclaimed until the hold ends."""
+    holder = Job("h", "h", 2, 0.0, 1000.0, bursts=(Burst(0, 10),))
+    floor, _ = _played([holder], [(0, "start", 0), (100, "stop", 0)])
+    assert floor.reclaimed_gpu_s == 2 * 900
+    assert floor.finish[0] == 1000
+
+
+@pytest.mark.parametrize(
+    ("gpus", "place"),
+    [
+        (1, ((1, 1),)),
+        (4, ((1, 4),)),
+        (5, ((0, 5),)),
+        (8, ((0, 8),)),
+        (16, ((0, 8), (2, 8))),
+        (20, ((0, 8), (2, 8), (1, 4))),
+    ],
+)
+def test_a_job_goes_where_it_leaves_the_fewest_cards(gpus, place):
+    """A job goes where it leaves the fewest cards."""
+    room = Room(range(3), 8)
+    room.change(1, 8, 4)
+    assert room.find(gpus) == place
+
+
+def test_what_does_not_fit_is_not_placed():
+    """What does not fit is not placed."""
+    room = Room(range(2), 8)
+    room.change(0, 8, 3)
+    room.change(1, 8, 7)
+    assert room.find(8) is None
+    assert room.find(11) is None
+
+
+def test_first_come_first_served_waits_for_the_first_one_and_the_shortest_may_overtake():
+    """First come first served waits for the first one and the shortest may overtake."""
+    jobs = [Job("a", "a", 2, 0, 100), Job("b", "b", 2, 1, 50), Job("c", "c", 1, 2, 10)]
+    starts = {}
+    for rule in (Fifo, Sjf):
+        floor = Floor(jobs, Lab(1, 2))
+        play(floor, rule(floor))
+        starts[rule] = floor.first_start
+    assert starts == {Fifo: [0, 100, 150], Sjf: [0, 110, 100]}
