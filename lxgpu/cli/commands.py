@@ -63,6 +63,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Administration",
         (
             ("policy", "policy:policy", "Check and show who may have what"),
+            ("simulate", "simulate:simulate", "Try a policy on a trace or the past, against other rules"),
             ("config", "config:config", "Show the settings and where each comes from"),
             ("image", "image:image", "Base images: build, import, list, prune"),
             ("inventory", "inventory:inventory", "Verify, rebuild, export, back up what lxgpu remembers"),

@@ -35,6 +35,8 @@ class Floor:
         self.stops = [0] * count
         self.delivered_gpu_s = self.lost_gpu_s = self.reclaimed_gpu_s = 0.0
         self.false_reclaims = self.events = 0
+        self.log: list[int] | None = None
+        """For one who watches: each job that gets its cards, and as `~job` each that leaves them."""
         self._heap: list[Event] = []
         self._order = 0
         self._mark = [0] * count
@@ -49,6 +51,8 @@ class Floor:
         for server, gpus in place:
             self._change(server, -gpus)
         self.place[job] = place
+        if self.log is not None:
+            self.log.append(job)
         self._reclaimed(job)
         if self.first_start[job] is None:
             self.first_start[job] = self.now
@@ -173,6 +177,8 @@ class Floor:
             self.reclaimed_gpu_s += (self.now - taken) * self.jobs[job].gpus
 
     def _leave(self, job: int) -> None:
+        if self.log is not None and self.place[job]:
+            self.log.append(~job)
         for server, gpus in self.place[job]:
             self._change(server, gpus)
         self.place[job] = ()

@@ -1,0 +1,77 @@
+"""`lxgpu simulate`: what a rule or a policy would do to a lab, tried in virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Output
+
+
+class Rules(params.Checked):
+    """The name of a rule; TAB offers them."""
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 -- click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """The rules that begin so."""
+        from lxgpu.cli.simulateinput import rule_names  # noqa: PLC0415 -- not for --help
+
+        return [CompletionItem(name) for name in rule_names() if name.startswith(incomplete)]
+
+
+def _rule(text: str) -> str:
+    from lxgpu.cli.simulateinput import known_rule  # noqa: PLC0415 -- when there is one to read
+
+    return known_rule(text)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--servers", type=click.IntRange(min=1), metavar="N", help="How many servers the lab has.")
+@click.option("--gpus-per-server", type=click.IntRange(min=1), metavar="N", help="How many cards each of them has.")
+@click.option("--rule", "rules", type=Rules("rule", _rule), multiple=True, help="Who gets cards; several side by side.")
+@click.option(
+    "--policy",
+    "policies",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    multiple=True,
+    help="A policy file for lxgpu; several side by side.",
+)
+@params.output
+def simulate(
+    out: Output,
+    *,
+    file: Path,
+    servers: int | None,
+    gpus_per_server: int | None,
+    rules: tuple[str, ...],
+    policies: tuple[Path, ...],
+) -> None:
+    """Try rules and policies on a trace, in virtual time. Nothing real is touched.
+
+    FILE is a trace; its kind is known by its header. Each --rule is a run of its own, and lxgpu one for each --policy;
+    without either, lxgpu runs alone. WAIT is from the submission to the first start, JCT to the end; P95 is the wait
+    that 19 of 20 jobs do not exceed. USE is the share of all card time with work that was not lost. PREEMPTED counts
+    how often somebody had to stop, LOST what that cost in GPU-hours. -o wide adds MISSED deadlines, idle cards that
+    were RECLAIMED (in GPU-hours) and how often that was FALSE, jobs that NEVER started, were LEFT OUT since they are
+    larger than the lab, and what the run took. docs/simulate.md says what is modelled and what is not.
+    """
+    from lxgpu.cli.simulateinput import Wanted  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.simulating import simulate as play  # noqa: PLC0415
+
+    wanted = Wanted(
+        file=file,
+        servers=servers,
+        gpus_per_server=gpus_per_server,
+        rules=rules,
+        policies=policies,
+    )
+    play(out, wanted)

@@ -1,0 +1,96 @@
+"""What `lxgpu simulate` runs on: the demand, the lab, the rules and the policies, as they were typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from lxgpu.model.quota import Policy
+    from lxgpu.simulate.jobs import Lab, Workload
+    from lxgpu.simulate.rules import Make
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The words of the command line."""
+
+    file: Path
+    servers: int | None
+    gpus_per_server: int | None
+    rules: tuple[str, ...]
+    policies: tuple[Path, ...]
+
+
+def chosen(wanted: Wanted) -> tuple[Workload, Lab]:
+    """The demand and the lab.
+
+    Raises:
+        LxgpuError: `usage`: a lab of no known size. `bad_file`: what is wrong with the file.
+    """
+    from lxgpu.simulate.readers import read  # noqa: PLC0415 -- not for --help
+
+    lab = _lab(wanted, None)
+    return read(wanted.file), lab
+
+
+def _lab(wanted: Wanted, own: Lab | None) -> Lab:
+    """The lab that was typed; what was not, from the lab that the demand brings along."""
+    from lxgpu.simulate.jobs import Lab  # noqa: PLC0415 -- not for --help
+
+    servers = wanted.servers or (own.servers if own else None)
+    gpus = wanted.gpus_per_server or (own.gpus_per_server if own else None)
+    if servers is None or gpus is None:
+        lacking = [name for name, value in (("--servers", servers), ("--gpus-per-server", gpus)) if value is None]
+        what = f"{' and '.join(lacking)} {'are' if len(lacking) > 1 else 'is'} missing"
+        why = "a trace says what was asked for, not on how many cards"
+        fix = f"add {' '.join(f'{name} N' for name in lacking)}"
+        raise LxgpuError("usage", f"the lab has no size: {what}", why=why, fix=fix)
+    return Lab(servers, gpus)
+
+
+def policies(wanted: Wanted, lab: Lab) -> list[tuple[str, Policy]]:
+    """Each policy file with its name as it was typed; its guarantees are held against the simulated cards.
+
+    Raises:
+        LxgpuError: `bad_file`, with all mistakes.
+    """
+    if not wanted.policies:
+        return []
+    from lxgpu.config.policy import load_policy  # noqa: PLC0415 -- where one was typed
+
+    return [(str(path), load_policy(path, cards=lab.cards)) for path in wanted.policies]
+
+
+def rule_names() -> Sequence[str]:
+    """The rules there are."""
+    from lxgpu.simulate.rules import RULES  # noqa: PLC0415 -- not for --help
+
+    return tuple(RULES)
+
+
+def known_rule(name: str) -> str:
+    """The name, if there is such a rule.
+
+    Raises:
+        LxgpuError: `usage`, with those there are.
+    """
+    names = rule_names()
+    if name in names:
+        return name
+    from difflib import get_close_matches  # noqa: PLC0415 -- for the error only
+
+    near = get_close_matches(name, names, n=1)
+    fix = f"did you mean --rule {near[0]}?" if near else "name one of them"
+    raise LxgpuError("usage", f"there is no rule {name!r}", why=f"the rules are {', '.join(names)}", fix=fix)
+
+
+def maker(name: str) -> Make:
+    """What makes the rule of that name."""
+    from lxgpu.simulate.rules import make  # noqa: PLC0415 -- not for --help
+
+    return make(name)

@@ -1,0 +1,106 @@
+"""The work of `lxgpu simulate`: the runs with their progress, and what is shown of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lxgpu.cli import simulateinput
+from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.figures import HOUR, n_gpus, short_duration
+from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.runs import Asked, Run, asked, fitting, run
+
+if TYPE_CHECKING:
+    from lxgpu.cli.progress import Steps
+
+_BAR = 20
+_MOST = 8
+
+
+def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
+    """Everything from the input to the output; what cannot work is said before the first run."""
+    workload, lab = simulateinput.chosen(wanted)
+    runs = asked(wanted.rules, simulateinput.policies(wanted, lab))
+    workload, left_out = fitting(workload, lab)
+    if left_out:
+        larger = f"{left_out} {'job is' if left_out == 1 else 'jobs are'} larger than the lab of {n_gpus(lab.cards)}"
+        out.screen.warn(f"{larger} and left out")
+    done = play_all(out.screen, workload, lab, runs, left_out=left_out, watch=False)
+    out.items("simulations", [one.outcome for one in done], COLUMNS, title=title(workload, lab))
+    if workload.source:
+        out.screen.note(f"input: {workload.source}")
+
+
+def title(workload: Workload, lab: Lab) -> str:
+    """What was played, where: the line above the table."""
+    servers = f"{lab.servers} server{'s' * (lab.servers != 1)} of {n_gpus(lab.gpus_per_server)}"
+    return f"{workload.name}: {len(workload.jobs):,} jobs on {servers}"
+
+
+def play_all(
+    screen: Screen, workload: Workload, lab: Lab, runs: Sequence[Asked], *, left_out: int, watch: bool
+) -> list[Run]:
+    """One run after the other, each with its line of progress."""
+    done = []
+    with screen.steps(total=len(runs)) as steps:
+        for one in runs:
+            told = _Bar(steps, one.name, len(workload.jobs))
+            made = run(workload, lab, one, simulateinput.maker(one.rule), left_out=left_out, watch=watch, progress=told)
+            steps.done(one.name, f"{made.outcome.jobs:,} jobs")
+            done.append(made)
+    return done
+
+
+class _Bar:
+    """How far a run is, as a bar; a log has no use of it."""
+
+    def __init__(self, steps: Steps, name: str, jobs: int) -> None:
+        self._steps, self._name, self._jobs = steps, name, max(jobs, 1)
+        self._living = sys.stderr.isatty()
+        self._at = -1
+        self(0)
+
+    def __call__(self, done: int) -> None:
+        """So many jobs have come in."""
+        percent = 100 * done // self._jobs
+        if self._living and percent != self._at:
+            self._at = percent
+            full = _BAR * percent // 100
+            self._steps.say(self._name, f"[{'#' * full}{'.' * (_BAR - full)}] {percent} % of {self._jobs:,} jobs")
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}%"
+
+
+def _gpu_hours(value: float) -> str:
+    return f"{value / HOUR:,.1f}h"
+
+
+def _by_group(groups: dict[str, float | None]) -> str:
+    known = [f"{name} {short_duration(wait)}" for name, wait in groups.items() if wait is not None]
+    return ", ".join(known[:_MOST]) + (f" and {len(known) - _MOST} more" if len(known) > _MOST else "") or "-"
+
+
+COLUMNS = (
+    Column("RULE", "rule"),
+    Column("POLICY", "policy"),
+    Column("JOBS", "jobs", lambda count: f"{count:,}"),
+    Column("USE", "utilization", _percent),
+    Column("WAIT", "mean_wait_s", short_duration),
+    Column("MEDIAN", "median_wait_s", short_duration),
+    Column("P95", "p95_wait_s", short_duration),
+    Column("JCT", "mean_jct_s", short_duration),
+    Column("PREEMPTED", "preemptions", lambda count: f"{count:,}"),
+    Column("LOST", "lost_gpu_s", _gpu_hours),
+    Column("MISSED", "deadline_misses", wide=True),
+    Column("RECLAIMED", "idle_reclaimed_gpu_s", _gpu_hours, wide=True),
+    Column("FALSE", "false_reclaims", wide=True),
+    Column("NEVER", "never_started", wide=True),
+    Column("LEFT OUT", "left_out", wide=True),
+    Column("TOOK", "wall_s", lambda seconds: f"{seconds:.2f}s", wide=True),
+    Column("EVENTS", "events", lambda count: f"{count:,}", wide=True),
+    Column("WAIT BY GROUP", "wait_by_group", _by_group),
+)

@@ -1,0 +1,133 @@
+"""`lxgpu simulate`, run as people run it, on a small lab of its own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from json_shapes import faults
+
+JOBS = """\
+job_id,group,gpus,submit_s,duration_s
+a,vision,2,0,7200
+b,vision,1,60,3600
+c,speech,1,120,1800
+d,speech,5,180,60
+e,speech,2,240,600
+"""
+LAB = ("--servers", "1", "--gpus-per-server", "2")
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """Five jobs, one of them larger than a lab of two cards."""
+    path = tmp_path / "jobs.csv"
+    path.write_text(JOBS, encoding="utf-8")
+    return str(path)
+
+
+def test_each_rule_is_an_item_with_exactly_the_fields_that_are_promised(lxgpu, trace):
+    """Each rule is an item with exactly the fields that are promised, and its waits are those worked out by hand."""
+    ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--rule", "sjf", "-o", "json")
+    assert ran.returncode == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    assert document["schema"] == "lxgpu.simulations/v1"
+    assert [text for item in document["items"] for text in faults("simulations", item)] == []
+    first, second = document["items"]
+    assert (first["rule"], first["policy"], first["jobs"], first["left_out"]) == ("fifo", None, 4, 1)
+    assert first["mean_wait_s"] == (0 + 7140 + 7080 + 10560) / 4
+    assert second["mean_wait_s"] == (0 + 7740 + 7680 + 6960) / 4
+    assert first["wait_by_group"] == {"speech": (7080 + 10560) / 2, "vision": 7140 / 2}
+    assert first["deadline_misses"] is None
+    assert "warning: 1 job is larger than the lab of 2 GPUs and left out" in ran.stderr
+
+
+def test_the_same_again_gives_the_same_figures(lxgpu, trace):
+    """The same again gives the same figures, but for the time it took."""
+    words = ("simulate", trace, *LAB, "--rule", "fifo-skip", "-o", "json")
+    one, other = (json.loads(lxgpu(*words).stdout)["items"][0] for _ in range(2))
+    assert {**one, "wall_s": 0} == {**other, "wall_s": 0}
+
+
+def test_people_get_a_table_and_spreadsheets_every_figure(lxgpu, trace):
+    """People get a table with its title, spreadsheets every figure."""
+    table = lxgpu("simulate", trace, *LAB, "--rule", "fifo")
+    assert table.stdout.splitlines()[0] == "jobs.csv: 4 jobs on 1 server of 2 GPUs"
+    assert table.stdout.splitlines()[1].split()[:4] == ["RULE", "POLICY", "JOBS", "USE"]
+    assert "speech 2h27m, vision 59m" in table.stdout
+    rows = list(csv.DictReader(io.StringIO(lxgpu("simulate", trace, *LAB, "--rule", "fifo", "-o", "csv").stdout)))
+    assert rows[0]["mean_wait_s"] == "6195.0"
+    assert rows[0]["deadline_misses"] == ""
+    assert rows[0]["left_out"] == "1"
+
+
+def test_a_run_tells_when_it_is_done_unless_quiet(lxgpu, trace):
+    """A run tells when it is done, on stderr, unless quiet."""
+    words = ("simulate", trace, *LAB, "--rule", "fifo", "--rule", "sjf")
+    assert [line.partition(" (")[0] for line in lxgpu(*words).stderr.splitlines() if line.startswith("[")] == [
+        "[1/2] fifo: 4 jobs",
+        "[2/2] sjf: 4 jobs",
+    ]
+    assert lxgpu("-q", *words).stderr.splitlines() == ["warning: 1 job is larger than the lab of 2 GPUs and left out"]
+
+
+def test_on_a_terminal_a_bar_grows(on_terminal, tmp_path):
+    """On a terminal a bar grows while the jobs come in; it is drawn eight times a second, so there are many jobs."""
+    path = tmp_path / "many.csv"
+    path.write_text(JOBS.splitlines()[0] + "\n" + "".join(f"j{at},g,1,{at},1\n" for at in range(120_000)), "utf-8")
+    status, text = on_terminal(["-m", "lxgpu", "simulate", str(path), *LAB, "--rule", "fifo", "--rule", "sjf"])
+    assert status == 0
+    assert re.search(r"(fifo|sjf) +\[#+\.*\] [1-9]\d* % of 120,000 jobs", text)
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (
+            ["--rule", "fif", *LAB],
+            [
+                "error[usage] --rule: there is no rule 'fif'",
+                "why: the rules are fifo, ",
+                "fix: did you mean --rule fifo?",
+            ],
+        ),
+        (
+            ["--rule", "fifo", "--servers", "2"],
+            [
+                "error[usage] the lab has no size: --gpus-per-server is missing",
+                "why: a trace says what was asked for, not on how many cards",
+                "fix: add --gpus-per-server N",
+            ],
+        ),
+        (
+            ["--rule", "fifo"],
+            [
+                "error[usage] the lab has no size: --servers and --gpus-per-server are missing",
+                "why: a trace says what was asked for, not on how many cards",
+                "fix: add --servers N --gpus-per-server N",
+            ],
+        ),
+        (["--policy", "nowhere.yaml", *LAB], ["error[bad_file] there is no policy file nowhere.yaml", "fix: "]),
+    ],
+)
+def test_what_is_typed_wrong_is_told_with_its_remedy(lxgpu, trace, words, lines):
+    """What is typed wrong is told with its remedy, and nothing is run."""
+    ran = lxgpu("simulate", trace, *words)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert [line[: len(start)] for line, start in zip(ran.stderr.splitlines(), lines, strict=True)] == lines
+
+
+def test_a_file_that_is_not_there_is_told(lxgpu, tmp_path):
+    """A file that is not there is told."""
+    ran = lxgpu("simulate", str(tmp_path / "none.csv"), *LAB)
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[0] == f"error[bad_file] {tmp_path}/none.csv cannot be read"
+
+
+def test_tab_offers_the_rules(lxgpu):
+    """TAB offers the rules."""
+    words = {"COMP_WORDS": "lxgpu simulate --rule fi", "COMP_CWORD": "3", "_LXGPU_COMPLETE": "bash_complete"}
+    assert lxgpu(env=words).stdout.split() == ["plain,fifo", "plain,fifo-skip"]
