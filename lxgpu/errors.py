@@ -112,6 +112,11 @@ CATALOGUE: dict[str, Entry] = {
         "The text is no OpenSSH public key. A public key is one line such as `ssh-ed25519 AAAA… comment`;"
         " a private key must never be given away.",
     ),
+    "no_plots": Entry(
+        Exit.USAGE,
+        "A page with plots (`--html`) is drawn by matplotlib, which lxgpu does without otherwise: it is the optional"
+        " part `plots` of the package.",
+    ),
     "confirm": Entry(
         Exit.USAGE,
         "The command destroys or takes something, and there is no terminal to ask on. Give --yes if you mean it.",

@@ -53,6 +53,7 @@ HOMES = {
     "sqlite3": "lxgpu.inventory.",
     "jinja2": "lxgpu.",
     "icalendar": "lxgpu.services.",
+    "matplotlib": "lxgpu.simulate.",
     "pydantic": ("lxgpu.config.", "lxgpu.api."),
     "fastapi": "lxgpu.api.",
     "uvicorn": "lxgpu.api.",
@@ -63,10 +64,16 @@ HOMES = {
 }
 """Library → where alone it may be imported. A library that is not here is not a dependency."""
 
-SINGLE = {"apprise", "fastapi", "uvicorn", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"}
+SINGLE = {
+    *("apprise", "fastapi", "uvicorn", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"),
+    "matplotlib",
+}
 """These have one module, so that there is one place to look at when they change."""
 
-LATE = {"apprise", "pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich", "icalendar"}
+LATE = {
+    *("apprise", "pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich", "icalendar"),
+    "matplotlib",
+}
 """These are imported inside functions only."""
 
 HEAVY = LATE | {"fastapi", "uvicorn", "pydantic", "yaml", "sqlite3"}

@@ -45,6 +45,7 @@ def _rule(text: str) -> str:
     multiple=True,
     help="A policy file for lxgpu; several side by side.",
 )
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with plots as well.")
 @params.output
 def simulate(
     out: Output,
@@ -54,6 +55,7 @@ def simulate(
     gpus_per_server: int | None,
     rules: tuple[str, ...],
     policies: tuple[Path, ...],
+    html: Path | None,
 ) -> None:
     """Try rules and policies on a trace, in virtual time. Nothing real is touched.
 
@@ -73,5 +75,6 @@ def simulate(
         gpus_per_server=gpus_per_server,
         rules=rules,
         policies=policies,
+        html=html,
     )
     play(out, wanted)

@@ -24,6 +24,7 @@ class Wanted:
     gpus_per_server: int | None
     rules: tuple[str, ...]
     policies: tuple[Path, ...]
+    html: Path | None
 
 
 def chosen(wanted: Wanted) -> tuple[Workload, Lab]:

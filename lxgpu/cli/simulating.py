@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lxgpu.cli import simulateinput
+from lxgpu.cli import simulateinput, simulatepage
 from lxgpu.cli.render import Column, Output, Screen
 from lxgpu.figures import HOUR, n_gpus, short_duration
 from lxgpu.simulate.jobs import Lab, Workload
@@ -23,12 +23,17 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
     """Everything from the input to the output; what cannot work is said before the first run."""
     workload, lab = simulateinput.chosen(wanted)
     runs = asked(wanted.rules, simulateinput.policies(wanted, lab))
+    if wanted.html is not None:
+        simulatepage.check(wanted.html)
     workload, left_out = fitting(workload, lab)
     if left_out:
         larger = f"{left_out} {'job is' if left_out == 1 else 'jobs are'} larger than the lab of {n_gpus(lab.cards)}"
         out.screen.warn(f"{larger} and left out")
-    done = play_all(out.screen, workload, lab, runs, left_out=left_out, watch=False)
+    done = play_all(out.screen, workload, lab, runs, left_out=left_out, watch=wanted.html is not None)
     out.items("simulations", [one.outcome for one in done], COLUMNS, title=title(workload, lab))
+    if wanted.html is not None:
+        simulatepage.write(wanted.html, workload, lab, done)
+        out.screen.note(f"page: {wanted.html}")
     if workload.source:
         out.screen.note(f"input: {workload.source}")
 

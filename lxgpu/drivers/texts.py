@@ -27,7 +27,7 @@ class JinjaTexts:
             self._environment = jinja2.Environment(
                 loader=jinja2.FileSystemLoader([str(folder) for folder in self._folders]),
                 undefined=jinja2.StrictUndefined,
-                autoescape=False,  # noqa: S701 - shell scripts and plain text, no markup
+                autoescape=_is_page,  # noqa: S701 - all but pages are shell scripts and plain text
                 trim_blocks=True,
                 lstrip_blocks=True,
                 keep_trailing_newline=True,
@@ -46,3 +46,7 @@ class JinjaTexts:
             # A template is a program of the lab's own, and may fail in any way that a program can.
             what = f"{type(error).__name__}: {error}"
             raise LxgpuError("bad_file", f"template {template}: {what}", fix="mend the template") from error
+
+
+def _is_page(name: str | None) -> bool:
+    return name is not None and name.endswith(".html.j2")

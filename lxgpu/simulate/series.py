@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lxgpu.simulate.engine import Rule
 from lxgpu.simulate.floor import Floor
+from lxgpu.simulate.jobs import Job
 from lxgpu.simulate.outcome import group_of
 
 FREE = "(free)"
@@ -52,13 +53,13 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Means over steps of `step_s` seconds from `begin_s` on: cards held, cards at work, jobs that wait to begin.
+    """Means over steps of `step_s` seconds, `lasts_s` in all: cards held, cards at work, jobs that wait to begin.
 
     `waited` is job-seconds from submission to first start, by who waited and who held the cards: at each moment of
     waiting, each group (`FREE`: nobody) counts with the share of the lab's cards that it held.
     """
 
-    begin_s: float
+    lasts_s: float
     step_s: float
     held: tuple[float, ...]
     working: tuple[float, ...]
@@ -73,7 +74,7 @@ class Watcher:
         self._floor, self._rule = floor, rule
         self._log: list[int] = []
         floor.log = self._log
-        self._names = _groups(floor)
+        self._names = groups_of(floor.jobs)
         place = {name: at for at, name in enumerate(self._names)}
         self._group = [place.get(group_of(job), place.get(OTHERS, 0)) for job in floor.jobs]
         begin = floor.jobs[0].submit_s if floor.jobs else 0.0
@@ -123,7 +124,8 @@ class Watcher:
         for curve in curves:
             curve.until(now)
         held, working, waiting = (curve.means() for curve in curves)
-        return Series(self._held.begin_s, self._held.step_s, held, working, waiting, self._line.told(self._names))
+        lasts_s = now - self._held.begin_s
+        return Series(lasts_s, self._held.step_s, held, working, waiting, self._line.told(self._names))
 
     def _moved(self, entry: int) -> None:
         job, sign = (entry, 1) if entry >= 0 else (~entry, -1)
@@ -190,11 +192,11 @@ class _Line:
         self._seen[group] = self._sum
 
 
-def _groups(floor: Floor) -> list[str]:
-    """The groups that are told apart: all, or of many those that ask for most work."""
-    asked: Counter[str] = Counter()
-    for job in floor.jobs:
-        asked[group_of(job)] += job.demand_gpu_s  # type: ignore[assignment]  # a sum of seconds, not a count
+def groups_of(jobs: Iterable[Job]) -> list[str]:
+    """The groups that are told apart: all, or of many those that ask for most work, and `OTHERS`."""
+    asked: dict[str, float] = {}
+    for job in jobs:
+        asked[group_of(job)] = asked.get(group_of(job), 0.0) + job.demand_gpu_s
     if len(asked) <= _GROUPS + 1:
         return sorted(asked)
-    return [*sorted(name for name, _ in asked.most_common(_GROUPS)), OTHERS]
+    return [*sorted(sorted(asked, key=lambda name: -asked[name])[:_GROUPS]), OTHERS]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import sys
 
 import pytest
 from json_shapes import faults
@@ -131,3 +133,54 @@ def test_tab_offers_the_rules(lxgpu):
     """TAB offers the rules."""
     words = {"COMP_WORDS": "lxgpu simulate --rule fi", "COMP_CWORD": "3", "_LXGPU_COMPLETE": "bash_complete"}
     assert lxgpu(env=words).stdout.split() == ["plain,fifo", "plain,fifo-skip"]
+
+
+def test_a_page_is_written_besides(lxgpu, trace, tmp_path):
+    """With --html a page is written besides the result, and where is told."""
+    page = tmp_path / "out.html"
+    ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--rule", "sjf", "--html", str(page), "-o", "json")
+    assert ran.returncode == 0, ran.stderr
+    assert len(json.loads(ran.stdout)["items"]) == 2
+    assert f"page: {page}" in ran.stderr
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert "jobs.csv: fifo, sjf" in text
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("", "it is a folder"),
+        ("none/out.html", "there is no folder {}/none"),
+        ("jobs.csv/out.html", "there is no folder"),
+    ],
+)
+def test_a_page_that_cannot_be_written_is_told_before_the_runs(lxgpu, trace, tmp_path, place, why):
+    """A page that cannot be written is told before the runs."""
+    ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", str(tmp_path / place))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    first, reason, fix = ran.stderr.splitlines()
+    assert first == f"error[usage] --html: {tmp_path / place} cannot be written"
+    assert reason.startswith(f"why: {why.format(tmp_path)}")
+    assert fix == "fix: name another file"
+
+
+def test_a_page_that_fails_while_it_is_written_is_told(lxgpu, trace):
+    """A page that fails while it is written is told too."""
+    ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", "/proc/lxgpu.html")
+    assert ran.returncode == 2
+    assert "error[usage] --html: /proc/lxgpu.html cannot be written" in ran.stderr
+
+
+def test_without_matplotlib_only_pages_are_missing(lxgpu, trace, tmp_path):
+    """Without matplotlib all works but pages; for those it is said how to get it, before the runs."""
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')\n", encoding="utf-8")
+    without = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    assert lxgpu("simulate", trace, *LAB, "--rule", "fifo", env=without).returncode == 0
+    ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", str(tmp_path / "out.html"), env=without)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines() == [
+        "error[no_plots] the page cannot be drawn: matplotlib is not installed here",
+        "why: it is the optional part `plots` of lxgpu; not here",
+        f"fix: {sys.executable} -m pip install matplotlib",
+    ]

@@ -1,0 +1,224 @@
+"""The page of `lxgpu simulate --html`: what stands on it, as plain values for its template."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from lxgpu.figures import DAY, HOUR, n_gpus, short_duration
+from lxgpu.simulate import plots
+from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.outcome import Outcome, group_of, mean, quantile
+from lxgpu.simulate.pagetable import Row, rows_of
+from lxgpu.simulate.plots import Spread
+from lxgpu.simulate.runs import Run
+from lxgpu.simulate.series import FREE, OTHERS, groups_of
+
+_POINTS = 250
+_FEW_DAYS = 3 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A plot: its title, and its SVG, which says in words what it shows."""
+
+    title: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Plots that belong together, and how to read them."""
+
+    title: str
+    text: str
+    drawings: tuple[Drawing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything that the template shows. `columns` are the runs; each row has a cell for each."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    sections: tuple[Section, ...]
+
+
+def page_of(workload: Workload, lab: Lab, runs: Sequence[Run]) -> Page:
+    """The page of runs that were watched, all of one workload.
+
+    Raises:
+        LxgpuError: `no_plots`: there is no matplotlib.
+    """
+    plots.need()
+    names = short_names([one.outcome for one in runs])
+    named = dict(zip(names, runs, strict=True))
+    draw = _Drawings(workload, lab, named)
+    return Page(
+        title=f"{workload.name}: {', '.join(names)}",
+        facts=tuple(_facts(workload, lab, runs)),
+        columns=tuple(names),
+        rows=rows_of([one.outcome for one in runs]),
+        sections=tuple(_numbered(draw.sections())),
+    )
+
+
+def short_names(outcomes: Sequence[Outcome]) -> list[str]:
+    """What runs are called in plots: policies by the file's own name, if that tells them apart."""
+    files = [PurePath(one.policy).name if one.policy else "" for one in outcomes]
+    short = [f"{one.rule} {file}".strip() for one, file in zip(outcomes, files, strict=True)]
+    return short if len(set(short)) == len(short) else [one.name for one in outcomes]
+
+
+def _facts(workload: Workload, lab: Lab, runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
+    yield "Lab", f"{lab.servers:,} server{'s' * (lab.servers != 1)} of {n_gpus(lab.gpus_per_server)}"
+    jobs, left_out = len(workload.jobs), runs[0].outcome.left_out
+    yield "Jobs", f"{jobs:,}" + (f"; {left_out:,} more are larger than the lab and left out" if left_out else "")
+    if workload.jobs:
+        lasts = workload.jobs[-1].submit_s - workload.jobs[0].submit_s
+        demand = sum(job.demand_gpu_s for job in workload.jobs)
+        yield "Submitted", f"within {short_duration(lasts)}"
+        yield "Asked for", f"{demand / HOUR:,.0f} GPU-hours of work"
+    if workload.source:
+        yield "Input", workload.source
+
+
+def _numbered(sections: Iterator[tuple[str, str, list[tuple[str, str, str]]]]) -> Iterator[Section]:
+    """Sections whose drawings (title, words, SVG) stand in one page, each with ids of its own."""
+    number = 0
+    for title, text, drawings in sections:
+        found = []
+        for name, words, svg in drawings:
+            number += 1
+            found.append(Drawing(name, plots.inlined(svg, number=number, alt=words)))
+        yield Section(title, text, tuple(found))
+
+
+class _Drawings:
+    """Makes the plots of some runs by their names."""
+
+    def __init__(self, workload: Workload, lab: Lab, runs: Mapping[str, Run]) -> None:
+        self._jobs, self._lab, self._runs = workload.jobs, lab, runs
+        self._groups = groups_of(workload.jobs)
+        known = set(self._groups)
+        self._group = [group_of(job) if group_of(job) in known else OTHERS for job in workload.jobs]
+        self._colours = {name: plots.LIGHT[at % len(plots.LIGHT)] for at, name in enumerate(self._groups)}
+        self._ends = max(1.0, *(one.series.lasts_s for one in runs.values() if one.series is not None))
+
+    def sections(self) -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
+        """Each with its title, how to read it, and its drawings."""
+        yield "Waits", _WAITS, [self._shares(), self._spreads()]
+        yield "Use over time", _USE, [*self._use(), self._line()]
+        yield "Who waited for whom", _WHOM, [self._waited(name) for name in self._runs]
+        if any(one.outcome.preemptions for one in self._runs.values()):
+            yield "Preemptions and lost work", _LOST, [self._stopped(), self._lost()]
+        else:
+            yield "Preemptions and lost work", _NONE_LOST, []
+
+    def _shares(self) -> tuple[str, str, str]:
+        points = {}
+        for name, one in self._runs.items():
+            known = sorted(wait for wait in one.waits if wait is not None)
+            some = [at / _POINTS for at in range(_POINTS + 1)] if known else []
+            started = len(known) / max(len(one.waits), 1)
+            points[name] = [(quantile(known, share) or 0.0, share * started) for share in some]
+        return "All jobs", f"Share of jobs by wait, for {_and(self._runs)}", plots.shares(points)
+
+    def _spreads(self) -> tuple[str, str, str]:
+        found: dict[str, dict[str, Spread]] = {group: {} for group in self._groups}
+        for name, one in self._runs.items():
+            waits: dict[str, list[float]] = {group: [] for group in self._groups}
+            for group, wait in zip(self._group, one.waits, strict=True):
+                if wait is not None:
+                    waits[group].append(wait)
+            found |= {group: {**found[group], name: _spread(sorted(some))} for group, some in waits.items() if some}
+        return "By group", f"Waits of each group, for {_and(self._runs)}", plots.spreads(found)
+
+    def _use(self) -> Iterator[tuple[str, str, str]]:
+        for name, one in self._runs.items():
+            if one.series is not None:
+                at_s = [step * one.series.step_s for step in range(len(one.series.held))]
+                svg = plots.use(at_s, one.series.held, one.series.working, cards=self._lab.cards, end_s=self._ends)
+                yield name, f"Cards in use over time under {name}", svg
+
+    def _line(self) -> tuple[str, str, str]:
+        curves = {
+            name: ([step * one.series.step_s for step in range(len(one.series.waiting))], one.series.waiting)
+            for name, one in self._runs.items()
+            if one.series is not None
+        }
+        return "Who waits", f"Jobs that wait over time, for {_and(self._runs)}", plots.line(curves, end_s=self._ends)
+
+    def _waited(self, name: str) -> tuple[str, str, str]:
+        rows = self._rows(name)
+        top = max((sum(row.values()) for other in self._runs for row in self._rows(other).values()), default=0.0)
+        unit, word = (DAY, "days") if top >= _FEW_DAYS else (HOUR, "hours")
+        scaled = {who: {held: seconds / unit for held, seconds in row.items()} for who, row in rows.items()}
+        svg = plots.stacks(
+            scaled,
+            label=f"{word} of waiting, of all jobs together",
+            top=top / unit,
+            free=FREE,
+            colours=self._colours,
+        )
+        return name, f"Who held the cards while each group waited, under {name}", svg
+
+    def _rows(self, name: str) -> dict[str, dict[str, float]]:
+        series = self._runs[name].series
+        waited = series.waited if series is not None else {}
+        return {who: {held: waited.get((who, held), 0.0) for held in [*self._groups, FREE]} for who in self._groups}
+
+    def _stopped(self) -> tuple[str, str, str]:
+        rows: dict[str, dict[str, float]] = {}
+        for name, one in self._runs.items():
+            counts: Counter[str] = Counter()
+            for group, stops in zip(self._group, one.stops, strict=True):
+                counts[group] += stops
+            rows[name] = {group: float(counts[group]) for group in self._groups}
+        top = max((sum(row.values()) for row in rows.values()), default=0.0)
+        svg = plots.stacks(rows, label="times that somebody had to stop", top=top, free=FREE, colours=self._colours)
+        return "Preemptions, by whose job it was", f"Preemptions by group, for {_and(self._runs)}", svg
+
+    def _lost(self) -> tuple[str, str, str]:
+        demand = sum(job.demand_gpu_s for job in self._jobs)
+        values = {name: one.outcome.lost_gpu_s / HOUR for name, one in self._runs.items()}
+
+        def text(hours: float) -> str:
+            return f"{100 * hours * HOUR / demand:.2f} %" if demand else ""
+
+        svg = plots.bars(values, label="GPU-hours; at the bar: share of what was asked for", text=text)
+        return "Lost work", f"Lost work in GPU-hours, for {_and(self._runs)}", svg
+
+
+def _spread(known: Sequence[float]) -> Spread:
+    low, quarter, median, most, high = (quantile(known, share) or 0.0 for share in (0.05, 0.25, 0.5, 0.75, 0.95))
+    return Spread(low, quarter, median, most, high, mean(known) or 0.0)
+
+
+def _and(names: Mapping[str, object]) -> str:
+    return ", ".join(names)
+
+
+_WAITS = (
+    "From the submission to the first start. All jobs: read up from a wait to the share of the jobs that waited no"
+    " longer; the higher a line, the better, and one that ends below 100 % has jobs that never began. By group: the box"
+    " holds the middle half of the jobs, its white line is the median, the dot the mean; the thin line reaches from the"
+    " 5th to the 95th of a hundred."
+)
+_USE = (
+    "Cards at work, cards that are held and idle, and the cards there are; means over equal steps. The last plot counts"
+    " the jobs that have not begun."
+)
+_WHOM = (
+    "Each bar is all the waiting of a group, before the first start. Its parts say who held the cards meanwhile: at any"
+    " moment each group counts with its share of the lab. Hatched: cards that were free, and did not fit or were kept."
+)
+_LOST = (
+    "A job that is stopped loses what it did since its last save, and the time to load it again. A holder whose idle"
+    " card is taken loses nothing, and counts as a preemption all the same."
+)
+_NONE_LOST = "Nobody had to stop, and nothing was lost."
