@@ -20,6 +20,7 @@ It raises `BadValueError`. The submission of a dated kind is seconds since 1970,
 class Kind:
     """One kind of table. `columns` are those by which it is known; more may stand beside them, in any order.
 
+    At least one of `one_of` must be there too. `dated`: submissions are dates, and second 0 is the first of them.
     `made` gets the place of each column and makes the reader of the rows. `about` is said of where it is from.
     """
 
@@ -28,4 +29,17 @@ class Kind:
     made: Callable[[Mapping[str, int]], RowReader]
     separator: str = ","
     dated: bool = False
+    one_of: tuple[str, ...] = ()
     about: Callable[[Iterable[Job]], str] = lambda _jobs: ""
+
+    def lacking(self, header: Iterable[str]) -> list[str]:
+        """The columns that a header lacks for this kind."""
+        there = set(header)
+        lacking = [name for name in self.columns if name not in there]
+        return lacking if not self.one_of or there.intersection(self.one_of) else [*lacking, " or ".join(self.one_of)]
+
+    @property
+    def header(self) -> str:
+        """A header of this kind, in words."""
+        some = [" or ".join(self.one_of)] if self.one_of else []
+        return self.separator.join((*self.columns, *some))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -26,7 +27,10 @@ def read_table(lines: Lines, rest: Iterable[str], kind: Kind, header: list[str])
     Raises:
         LxgpuError: `bad_file`: the mistakes of the file, or there is no job in it.
     """
-    rows = csv.reader(rest, delimiter=kind.separator, strict=True)
+    quoted = kind.separator == ","  # sacct quotes nothing, and its job names may have quotes
+    rows = csv.reader(
+        rest, delimiter=kind.separator, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, strict=True
+    )
     make = kind.made({name: place for place, name in enumerate(header)})
     jobs, left_out = read_rows(lines, rows, make, width=len(header), separator=kind.separator)
     return workload(lines, jobs, left_out, about=kind.about(jobs), dated=kind.dated)
@@ -51,7 +55,7 @@ def read_rows(
                 try:
                     made = make(row, count)
                 except BadValueError as error:
-                    problems.append(lines.problem(str(error), at=_offset(row, error.column, separator)))
+                    problems.append(lines.problem(str(error), at=_offset(lines.text, error.column, separator)))
                 else:
                     if isinstance(made, Job):
                         jobs.append(made)
@@ -87,6 +91,8 @@ def workload(
     return Workload(name, in_time(jobs), "; ".join([about or name, *said]), start)
 
 
-def _offset(row: list[str], column: int, separator: str) -> int:
+def _offset(line: str, column: int, separator: str) -> int:
     """Where a value begins in its line; near it, if values stand in quotes."""
-    return sum(len(value) + len(separator) for value in row[:column])
+    if separator.isspace():
+        return [match.start() for match in re.finditer(r"\S+", line)][column]
+    return sum(len(value) + len(separator) for value in line.split(separator)[:column])
