@@ -83,6 +83,11 @@ class Floor:
         """Whether a job's cards are at work now."""
         return self._since[job] is not None
 
+    def wanted_at(self, job: int) -> float | None:
+        """When a holder would work next (the past: it waits for cards to work); None: not any more."""
+        wanted = self._wanted(job)
+        return None if wanted is None else wanted.start_s
+
     def left_s(self, job: int) -> float:
         """How much longer a batch job must run, if it goes on (or starts) now."""
         since, item = self._since[job], self.jobs[job]

@@ -35,6 +35,10 @@ class Room:
         full = tuple((server, self._most) for server in servers)
         return full if last is None else (*full, (last, rest))
 
+    def at_least(self, gpus: int) -> int:
+        """How many servers have at least so many free cards."""
+        return sum(map(len, self._with[gpus:]))
+
     def change(self, server: int, before: int, after: int) -> None:
         """A server has another number of free cards."""
         del self._with[before][server]

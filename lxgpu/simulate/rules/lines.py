@@ -20,6 +20,7 @@ class Lines(Generic[Kind]):
     def __init__(self) -> None:
         self._lines: dict[Kind, list[tuple[float, int]]] = {}
         self._closed: set[Kind] = set()
+        self._rank: dict[int, float] = {}  # of each who waits; what a line says otherwise counts no more
         self._firsts: list[tuple[float, int, int]] = []  # of the open lines, and some that are it no longer
         self._kinds: list[Kind] = []
         self._number: dict[Kind, int] = {}
@@ -31,6 +32,7 @@ class Lines(Generic[Kind]):
             line = self._lines[kind] = []
             self._number[kind] = len(self._kinds)
             self._kinds.append(kind)
+        self._rank[job] = rank
         heappush(line, (rank, job))
         if line[0] == (rank, job):
             self._closed.discard(kind)
@@ -43,17 +45,22 @@ class Lines(Generic[Kind]):
             rank, job, number = firsts[0]
             kind = self._kinds[number]
             line = self._lines[kind]
-            if line and line[0] == (rank, job) and kind not in self._closed:
+            if not line or line[0] != (rank, job) or kind in self._closed:
+                heappop(firsts)
+            elif self._rank.get(job) == rank:
                 return job, kind
-            heappop(firsts)
+            else:
+                self._next(kind)
         return None
 
     def take(self, kind: Kind) -> None:
         """The first one of that kind waits no longer."""
-        line = self._lines[kind]
-        heappop(line)
-        if line:
-            heappush(self._firsts, (*line[0], self._number[kind]))
+        del self._rank[self._lines[kind][0][1]]
+        self._next(kind)
+
+    def drop(self, job: int) -> None:
+        """A job waits no longer, wherever it stands."""
+        self._rank.pop(job, None)
 
     def close(self, kind: Kind) -> None:
         """Nobody of that kind finds a place now."""
@@ -66,3 +73,9 @@ class Lines(Generic[Kind]):
             if line:
                 heappush(self._firsts, (*line[0], self._number[kind]))
         self._closed.clear()
+
+    def _next(self, kind: Kind) -> None:
+        line = self._lines[kind]
+        heappop(line)
+        if line:
+            heappush(self._firsts, (*line[0], self._number[kind]))
