@@ -18,6 +18,7 @@ from fakes.faults import KilledError, When
 from fakes.mortal import MortalInventory
 from fakes.site import HostOfSite, make_gpus, make_site, newcomer
 from fakes.system import FakeClock
+from seeded_ids import begin_anew
 from taking_oracle import Judged, Truth
 
 from lxgpu.errors import LxgpuError
@@ -108,6 +109,7 @@ class Mortal(MortalInventory):
 @cache
 def _prepared(models: tuple[str, ...]) -> tuple[Site, MemoryInventory]:
     """The host with everybody's containers, once for each set of cards."""
+    begin_anew()
     cards = [replace(gpu, model=model) for gpu, model in zip(make_gpus(len(models)), models, strict=True)]
     inner = MemoryInventory()
     folder = _folder()
@@ -128,6 +130,7 @@ class World:
 
     def __init__(self, models: tuple[str, ...] = (A, A, A)) -> None:
         first, inner = _prepared(models)
+        begin_anew()  # the ids of this world are its own: no run before has a say in their order
         engine = _twin(first.engine)
         clock = FakeClock(first.clock.now())
         self.policy = POLICIES["usual"]

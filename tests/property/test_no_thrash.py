@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_pool import without_threads
+from seeded_ids import seeded_ids
 from taking_world import PEOPLE, POLICIES, A, World
 
 from lxgpu.model.quota import Policy
@@ -67,8 +68,8 @@ demand = st.lists(
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_after_another():
-    """Without threads a run can be repeated."""
-    with without_threads():
+    """Without threads, and with ids from a seed, a run can be repeated."""
+    with without_threads(), seeded_ids():
         yield
 
 

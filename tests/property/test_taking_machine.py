@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from inline_pool import without_threads
+from seeded_ids import seeded_ids
 from taking_world import PEOPLE, POLICIES, A, B, World
 
 RUNS = int(os.environ.get("LXGPU_MACHINE_RUNS", "25"))
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.timeout(1800)  # a thousand runs take three minutes of 
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_after_another():
-    """Without threads a run can be repeated."""
-    with without_threads():
+    """Without threads, and with ids from a seed, a run can be repeated."""
+    with without_threads(), seeded_ids():
         yield
 
 
