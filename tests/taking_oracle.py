@@ -200,7 +200,7 @@ class _Judge:
         booking = self.after.reservation(new.reservation)
         if new.reservation and booking is not None:
             mine = sum(row.reservation == booking.id and row.state in KEPT for row in self.after.assignments)
-            if mine < booking.gpus:
+            if mine != booking.gpus:
                 self.wrong(f"{what}: {mine} of {booking.gpus} cards")
 
     def _warned(self, row: Assignment, what: str) -> None:
@@ -382,11 +382,9 @@ class _Judge:
                     self._begun(new, what)
             if new.kind is Kind.RETURN:
                 self._claim(old, new, what)
-            if new.kind is Kind.BOOKING and new.state in PROMISED and not new.soft:
-                span = (new.start, new.until, new.gpus)
-                if old is None or old.kind is not Kind.BOOKING or (old.start, old.until, old.gpus) != span:
-                    self.inventory.capacity[identifier] = 99 if new.no_warning else self._in_service(new.pool)
-                    changed = True
+            if _promised(new) and not (old is not None and _promised(old) and _within(new, old)):
+                self.inventory.capacity[identifier] = 99 if new.no_warning else self._in_service(new.pool)
+                changed = True
         if changed:
             self._over_commit()
 
@@ -414,11 +412,7 @@ class _Judge:
         return sum(uuid not in closed | stuck for uuid in cards)
 
     def _over_commit(self) -> None:
-        rows = [
-            row
-            for row in self.after.reservations
-            if row.kind is Kind.BOOKING and row.state in PROMISED and not row.soft and row.start and row.until
-        ]
+        rows = [row for row in self.after.reservations if _promised(row) and row.start and row.until]
         for row in rows:
             at = _from(row)
             there = [one for one in rows if one.pool == row.pool and _from(one) <= at < one.until]
@@ -427,6 +421,18 @@ class _Judge:
             if total > most:
                 text = ", ".join(f"{one.id} of {one.instance} {one.gpus}" for one in there)
                 self.wrong(f"{total} of {most} cards of {row.pool} are booked at {at}: {text}")
+
+
+def _promised(row: Reservation) -> bool:
+    """Whether cards are promised to it for its time."""
+    return row.kind is Kind.BOOKING and row.state in PROMISED and not row.soft
+
+
+def _within(new: Reservation, old: Reservation) -> bool:
+    """Whether a booking asks for nothing that it had not: fewer cards need no room, whatever is out of service."""
+    assert new.until is not None
+    assert old.until is not None
+    return new.gpus <= old.gpus and _from(new) >= _from(old) and new.until <= old.until
 
 
 def _from(row: Reservation) -> datetime:
