@@ -176,6 +176,14 @@ class Lab:
         """`lxgpu reservation cancel`."""
         reserving.cancel(self.site, self.ids[name])
 
+    def edit(self, deed: Mapping[str, Any]) -> None:
+        """`lxgpu reservation edit`: `of` which, to so many `gpus`, to end so many seconds `sooner`."""
+        row = self.site.inventory.reservation(self.ids[deed["of"]])
+        assert row is not None
+        sooner = timedelta(seconds=deed.get("sooner", 0))
+        until = row.until - sooner if row.until and sooner else None
+        reserving.edit(self.site, row.id, gpus=deed.get("gpus"), until=until)
+
     def give_back(self, deed: Mapping[str, Any]) -> None:
         """`lxgpu release`: `by`, `number` or `cards`; `busy` also what works."""
         uuids = tuple(self.cards[one].uuid for one in deed.get("cards", ""))

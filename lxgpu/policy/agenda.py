@@ -6,6 +6,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.claims import offer_gaps, settle_claims
 from lxgpu.policy.closing import close_over, give_up_starts
 from lxgpu.policy.desk import Agenda, Desk
+from lxgpu.policy.fewer import let_go
 from lxgpu.policy.handing import hand_over
 from lxgpu.policy.heralds import herald
 from lxgpu.policy.supplying import meet
@@ -25,6 +26,7 @@ def decide_tick(snapshot: Snapshot, *, paused: bool = False) -> Agenda:
 def work_out(desk: Desk, *, paused: bool = False) -> Desk:
     """The same, on a desk that may have more on it than what is written down."""
     close_over(desk, paused=paused)
+    let_go(desk)
     if not paused:
         settle_warned(desk)
     settle_claims(desk)

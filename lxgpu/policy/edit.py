@@ -10,6 +10,7 @@ from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.booking import admit_booking, room
+from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.reserve import Decided, scheduled
 
 
@@ -38,12 +39,13 @@ def decide_edit(
     length = (until - start) if until and start else timedelta(seconds=row.duration_s)
     if at is None and until is None and row.until and row.start:
         length = row.until - row.start
+    until = start + length if start else None
     changed = replace(
         row,
         gpus=number,
         start=start,
-        until=start + length if start else None,
-        duration_s=int(length.total_seconds()),
+        until=until,
+        duration_s=max(1, int((length - _wait(row)).total_seconds())),
         note=row.note if note is None else note,
     )
     reasons = _edit_reasons(snapshot, row, changed)
@@ -54,7 +56,7 @@ def decide_edit(
 
 
 def _edit_reasons(snapshot: Snapshot, row: Reservation, changed: Reservation) -> tuple[Reason, ...]:
-    start = changed.start or snapshot.now
+    start = (changed.start or snapshot.now) + _wait(row)
     until = changed.until or start + timedelta(seconds=changed.duration_s)
     if until <= max(start, snapshot.now):
         return (Reason("conflict", f"it would end before {'it begins' if until <= start else 'now'}"),)
@@ -82,3 +84,13 @@ def _edit_reasons(snapshot: Snapshot, row: Reservation, changed: Reservation) ->
     if row.pool:
         found += room(snapshot, request, pool=row.pool, start=asked, until=until, but=but)
     return tuple(found)
+
+
+def _wait(row: Reservation) -> timedelta:
+    """How long after its start a reservation has its cards at the latest: one that begins as soon as it can waits.
+
+    Its end has room for that wait, and its length is what it was asked for.
+    """
+    if row.state is not ReservationState.PREPARING or not row.told.get(ASAP) or not (row.start and row.until):
+        return timedelta(0)
+    return max(timedelta(0), row.until - row.start - timedelta(seconds=row.duration_s))

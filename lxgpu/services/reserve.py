@@ -175,7 +175,7 @@ def edit(site: Site, identifier: str, **changes: Unpack[Changes]) -> Reservation
         tx.put(changed)
         mine = sorted((held for held in now.records.held_by(row.instance) if held.reservation == row.id), key=_newest)
         for position, held in enumerate(mine):
-            if current.state is ReservationState.ACTIVE and position >= changed.gpus:
+            if position >= changed.gpus:
                 tx.put(replace(held, reservation=None, until=now.now))  # no part of it any more: it goes to who waits
             elif changed.until != current.until:
                 tx.put(replace(held, until=changed.until))
