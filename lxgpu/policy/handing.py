@@ -27,11 +27,51 @@ def hand_over(desk: Desk) -> None:
     _lose_stuck(desk)
     ready = [row for row in desk.mine() if row.state is ReservationState.PREPARING]
     for row in sorted(ready, key=lambda item: (item.created_at, item.id)):
-        if row.start is not None and row.start > desk.now:
+        if _may_begin(desk, row):
+            _hand(desk, desk.reservations[row.id])
+            _begin(desk, desk.reservations[row.id])
+        else:
             desk.look_again(row.start)
-            continue
-        _hand(desk, row)
-        _begin(desk, desk.reservations[row.id])
+
+
+def _may_begin(desk: Desk, row: Reservation) -> bool:
+    """Whether the time of what is got ready has come."""
+    if row.start is None or row.start <= desk.now or row.kind is Kind.RETURN:
+        return True
+    return bool(row.told.get(ASAP)) and _ready(desk, row) and _begins_sooner(desk, row)
+
+
+def _begins_sooner(desk: Desk, row: Reservation) -> bool:
+    """What was to begin at once does not wait for a clock that was set back: now is its time, if nobody booked that.
+
+    Where others did it is in the queue again; what it has already is its own until they come.
+    """
+    ends, line = desk.now + timedelta(seconds=row.duration_s), _unbooked(desk, row)
+    if line.free(desk.now, ends) < row.gpus:
+        if not desk.live(row.id):
+            _wait_again(desk, row)
+            return False
+        ends = line.lasting(row.gpus, desk.now) or ends
+    desk.put(replace(row, start=desk.now, until=ends))
+    return True
+
+
+def _wait_again(desk: Desk, row: Reservation) -> None:
+    for item in desk.planned(row.id):
+        desk.drop(item)
+    told = {name: value for name, value in row.told.items() if name != ASAP}
+    line = replace(row, kind=Kind.REQUEST, state=ReservationState.WAITING, start=None, until=None, pool="", told=told)
+    desk.put(line)
+    why = "others have booked its time since the clock was set"
+    desk.note("waiting", row.instance, rule="clock_set", detail={"reservation": row.id, "why": why})
+
+
+def _ready(desk: Desk, row: Reservation) -> bool:
+    """Whether it has or is promised all its cards, and nobody holds those."""
+    promises, mine = desk.planned(row.id), adoptable(desk, row)
+    have = [item for item in desk.live(row.id) if item.state in KEPT]
+    whole = len(promises) + len(mine) + len(have) >= row.gpus
+    return whole and not any(desk.holder(item.slot) for item in promises)
 
 
 def _lose_stuck(desk: Desk) -> None:
@@ -49,16 +89,13 @@ def _lose_stuck(desk: Desk) -> None:
 
 
 def _hand(desk: Desk, row: Reservation) -> None:
-    promises, mine = desk.planned(row.id), adoptable(desk, row)
-    have = [item for item in desk.live(row.id) if item.state in KEPT]
-    whole = len(promises) + len(mine) + len(have) >= row.gpus
-    if not whole or busy(desk, row.instance) or any(desk.holder(item.slot) for item in promises):
+    if busy(desk, row.instance) or not _ready(desk, row):
         return
     if (again := _again_at(desk, row)) > desk.now:
         desk.look_again(again)
         return
-    until = _until(desk, row)
-    for item in mine:
+    promises, until = desk.planned(row.id), _until(desk, row)
+    for item in adoptable(desk, row):
         # What its owner had for longer than the booking stays theirs afterwards.
         longer = None if item.until is None else max(item.until, until)
         desk.put(replace(item, reservation=row.id, until=longer, class_name=row.class_name or item.class_name))
@@ -70,10 +107,9 @@ def _hand(desk: Desk, row: Reservation) -> None:
 
 def _again_at(desk: Desk, row: Reservation) -> datetime:
     """When it may be tried again: each attach that failed doubles the wait, up to a minute."""
-    failed = [item.closed_at for item in desk.given.past if item.reservation == row.id and item.outcome == FAILED]
-    tries = len({at for at in failed if at is not None})
-    last = max((at for at in failed if at is not None), default=desk.now)
-    return last + timedelta(seconds=min(2**tries, LONGEST_WAIT_S)) if tries else desk.now
+    ends = {item.closed_at for item in desk.given.past if item.reservation == row.id and item.outcome == FAILED}
+    failed = [at for at in ends if at is not None and at <= desk.now]  # a clock that was set back makes nobody wait
+    return max(failed) + timedelta(seconds=min(2 ** len(failed), LONGEST_WAIT_S)) if failed else desk.now
 
 
 def _begin(desk: Desk, row: Reservation) -> None:
@@ -108,9 +144,14 @@ def _whole_time(desk: Desk, row: Reservation) -> datetime:
     Only bookings count: who has a claim, or a lease that is over, waits until then.
     """
     whole = desk.now + timedelta(seconds=row.duration_s)
-    spans = promises(desk.snapshot, desk.given.seen.host, row.pool, but=frozenset({row.id}))
-    booked = Skyline(capacity(desk.snapshot, row.pool), spans).lasting(row.gpus, desk.now)
+    booked = _unbooked(desk, row).lasting(row.gpus, desk.now)
     return whole if booked is None else min(whole, max(booked, row.until or booked))
+
+
+def _unbooked(desk: Desk, row: Reservation) -> Skyline:
+    """What others have not booked of the model that a reservation counts on."""
+    spans = promises(desk.snapshot, desk.given.seen.host, row.pool, but=frozenset({row.id}))
+    return Skyline(capacity(desk.snapshot, row.pool), spans)
 
 
 def _until(desk: Desk, row: Reservation) -> datetime:
