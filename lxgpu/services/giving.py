@@ -186,15 +186,18 @@ def tell(work: Work) -> None:
 
 
 def take_back(work: Work) -> None:
-    """Undo: the cards on their way become cards to be released, which the following steps do."""
-    gone = []
+    """Undo: the cards on their way become cards to be released, which the following steps do.
+
+    Which ones these are is written with it: after a crash in between nobody would know.
+    """
+    noted = work.operation
     with work.site.write() as tx:
-        for row in tx.records.held_by(work.name):
-            if row.state is AssignmentState.ATTACHING:
-                tx.put(replace(row, state=AssignmentState.RELEASING))
-                gone.append(str(row.slot))
-    if gone:
-        work.note(slots=gone, outcome="failed")
+        gone = [row for row in tx.records.held_by(work.name) if row.state is AssignmentState.ATTACHING]
+        if gone:
+            tx.put(*(replace(row, state=AssignmentState.RELEASING) for row in gone))
+            noted = replace(noted, args={**noted.args, "slots": [str(row.slot) for row in gone], "outcome": "failed"})
+            tx.put(noted)
+    work.operation = noted
 
 
 ATTACH_STEPS = (

@@ -152,6 +152,24 @@ def test_one_fault_of_lxd_while_cards_change_hands(name: str, fault: Fault) -> N
     pytest.fail("the story does not end")
 
 
+@pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
+def test_killed_at_any_write_while_cards_go_back_that_could_not_be_attached(when: When) -> None:
+    """LXD refuses them; no card stays behind, held by nobody's operation."""
+    for number in range(1, MOST_WRITES):
+        world = World((A, A, A))
+        for _ in range(2):
+            world.site.engine.inject(Fault.ERROR, call="update")
+        world.mortal.doom(number, when)
+        world.attach("bob", 2)
+        go_on(world)
+        assert world.restless() == [], f"killed {when} write {number}"
+        if not world.dead:
+            ends = {row.outcome for row in world.judge.inner.closed_since(world.site.clock.now().replace(year=2000))}
+            assert ends == {"failed"}, "the attach did not fail"
+            return
+    pytest.fail("the story does not end")
+
+
 def test_the_process_that_dies_really_dies() -> None:
     """A killed command leaves through no `except` of ours."""
     world = World((A, A, A))
