@@ -29,6 +29,8 @@ class Sizes:
 
 SMALL = Sizes((1, 2, 4, 8), (60, 20, 14, 6))
 """A lab's batch jobs, set by hand."""
+WAITING = Sizes((1, 2), (80, 20))
+"""Jobs that wait next to holders, set by hand: small ones, so that exclusive lending is not worse than it must be."""
 _PHILLY = Sizes((1, 2, 4, 8, 12, 16, 24, 32, 64, 128), (76627, 1818, 1870, 1643, 7, 199, 7, 67, 6, 3))
 """The Philly trace's jobs by size."""
 _SHARES = (0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1)
@@ -55,8 +57,8 @@ def lab_shape(dice: Dice, most: int) -> Shape:
 
 
 def waiting_shape(dice: Dice, most: int) -> Shape:
-    """Like `lab_shape` with a median of 2 h and sigma 1.2 (mean 4 h), one day at most: what waits for idle cards."""
-    sizes = SMALL.up_to(most)
+    """One or two GPUs; durations as in `lab_shape` with a median of 2 h and sigma 1.2 (mean 4 h), one day at most."""
+    sizes = WAITING.up_to(most)
     gpus = dice.pick(sizes.gpus, sizes.weights)
     return gpus, min(max(60.0, dice.lognormal(2 * HOUR, 1.2)), DAY)
 
