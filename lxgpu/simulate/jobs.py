@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 
 CHECKPOINT_S = 1800.0
 """So often a job is taken to save its work, where its trace does not say: what came after the last save is lost."""
@@ -20,6 +21,10 @@ class Burst:
 
     start_s: float
     work_s: float
+
+
+NO_WORK = (Burst(inf, 0.0),)
+"""The bursts of a holder whose cards never work; without any it would be a batch job."""
 
 
 @dataclass(frozen=True, slots=True)

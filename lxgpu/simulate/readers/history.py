@@ -6,21 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import inf
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, Card
 from lxgpu.model.reservation import Kind, Reservation
 from lxgpu.policy.preemption import ASAP
 from lxgpu.services.usage import Ground
-from lxgpu.simulate.jobs import Burst, Job, Lab, Workload, in_time
+from lxgpu.simulate.jobs import NO_WORK, Burst, Job, Lab, Workload, in_time
 from lxgpu.simulate.readers.watching import Span, Watched
 
 TOGETHER = timedelta(minutes=1)
 """Cards that a container got within this, for the same reservation or for none, are one hold."""
 _WAITED = frozenset({Kind.REQUEST, Kind.RETURN})
-NO_WORK = (Burst(inf, 0.0),)
-"""The bursts of a holder whose cards were never seen at work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, inf
+from math import exp
 
 from lxgpu.simulate.dice import Dice
-from lxgpu.simulate.jobs import Burst, Job, Lab
+from lxgpu.simulate.jobs import NO_WORK, Burst, Job, Lab
 from lxgpu.simulate.readers.kinds import BEST_EFFORT
 from lxgpu.simulate.synthetic.batch import Shape, drawn, lab_shape, philly_shape, waiting_shape
 from lxgpu.simulate.synthetic.desks import DAY_LONG_S, Habit, bursts, working_days
@@ -113,7 +113,7 @@ def _holders(dice: Dice, ask: Ask) -> list[Job]:
     begins = sorted(7 * HOUR + dice.share() * HOUR for _ in sizes)  # the largest first, so that all find room
     jobs = []
     for place, (gpus, begin, habit) in enumerate(zip(sizes, begins, _habits(dice, sizes, begins, end), strict=True)):
-        used = bursts(dice, habit, begin, end) or (Burst(inf, 0.0),)
+        used = bursts(dice, habit, begin, end) or NO_WORK
         group = dice.pick(GROUPS, GROUP_WEIGHTS)
         jobs.append(Job(f"hold-{place}", f"{group}-{place}", gpus, begin, end - begin, group, bursts=used))
     return jobs

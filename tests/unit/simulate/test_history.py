@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from math import inf
 
 import pytest
 
@@ -17,8 +16,11 @@ from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import Sample
 from lxgpu.policy.preemption import ASAP
 from lxgpu.services.usage import Ground
-from lxgpu.simulate.jobs import Burst, Lab
+from lxgpu.simulate.engine import play
+from lxgpu.simulate.floor import Floor
+from lxgpu.simulate.jobs import NO_WORK, Burst, Lab
 from lxgpu.simulate.readers.history import history, own_lab
+from lxgpu.simulate.rules.line import Fifo
 
 T0 = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 HOUR = 3600.0
@@ -87,14 +89,16 @@ def test_what_nobody_looked_at_counts_as_work_and_is_told():
 def test_what_another_one_did_on_the_card_is_not_ones_own_work():
     """What another one did on the card is not one's own work."""
     samples = [*watched(0, 1, 90, instance="bob"), *watched(1, 3, 0)]
-    assert one(held(1, 3), samples=samples).bursts == (Burst(inf, 0.0),)
+    assert one(held(1, 3), samples=samples).bursts == NO_WORK
 
 
 def test_who_never_worked_still_holds():
-    """Who never worked still holds: a job with bursts, of which none comes."""
+    """Who never worked still holds, for as long as they did."""
     job = one(held(0, 2), samples=watched(0, 2, 0))
-    assert job.bursts
     assert job.demand_gpu_s == 0
+    floor = Floor([job], Lab(1, 1))
+    play(floor, Fifo(floor))
+    assert (floor.finish, floor.delivered_gpu_s) == ([2 * HOUR], 0)
 
 
 def test_cards_that_came_together_are_one_hold_that_works_when_any_does():
