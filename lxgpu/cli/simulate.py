@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -11,8 +12,12 @@ from lxgpu.cli import params
 from lxgpu.cli.render import Output
 
 
-class Rules(params.Checked):
-    """The name of a rule; TAB offers them."""
+class Offered(params.Checked):
+    """A name out of few; TAB offers them."""
+
+    def __init__(self, name: str, parse: Callable[[str], str], names: Callable[[], Sequence[str]]) -> None:
+        super().__init__(name, parse)
+        self._names = names
 
     def shell_complete(
         self,
@@ -20,10 +25,8 @@ class Rules(params.Checked):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """The rules that begin so."""
-        from lxgpu.cli.simulateinput import rule_names  # noqa: PLC0415 -- not for --help
-
-        return [CompletionItem(name) for name in rule_names() if name.startswith(incomplete)]
+        """The names that begin so."""
+        return [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
 
 
 def _rule(text: str) -> str:
@@ -32,11 +35,28 @@ def _rule(text: str) -> str:
     return known_rule(text)
 
 
+def _rules() -> Sequence[str]:
+    from lxgpu.cli.simulateinput import rule_names  # noqa: PLC0415 -- for TAB
+
+    return rule_names()
+
+
+def _made_up() -> Sequence[str]:
+    from lxgpu.simulate.synthetic import MODELS  # noqa: PLC0415 -- for TAB
+
+    return tuple(MODELS)
+
+
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--synthetic", type=Offered("name", str, _made_up), metavar="NAME", help="A made-up lab instead of a file."
+)
 @click.option("--servers", type=click.IntRange(min=1), metavar="N", help="How many servers the lab has.")
 @click.option("--gpus-per-server", type=click.IntRange(min=1), metavar="N", help="How many cards each of them has.")
-@click.option("--rule", "rules", type=Rules("rule", _rule), multiple=True, help="Who gets cards; several side by side.")
+@click.option(
+    "--rule", "rules", type=Offered("rule", _rule, _rules), multiple=True, help="Who gets cards; several side by side."
+)
 @click.option(
     "--policy",
     "policies",
@@ -45,16 +65,19 @@ def _rule(text: str) -> str:
     multiple=True,
     help="A policy file for lxgpu; several side by side.",
 )
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of what is made up.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with plots as well.")
 @params.output
 def simulate(
     out: Output,
     *,
-    file: Path,
+    file: Path | None,
+    synthetic: str | None,
     servers: int | None,
     gpus_per_server: int | None,
     rules: tuple[str, ...],
     policies: tuple[Path, ...],
+    seed: int,
     html: Path | None,
 ) -> None:
     """Try rules and policies on a trace, in virtual time. Nothing real is touched.
@@ -71,10 +94,12 @@ def simulate(
 
     wanted = Wanted(
         file=file,
+        synthetic=synthetic,
         servers=servers,
         gpus_per_server=gpus_per_server,
         rules=rules,
         policies=policies,
+        seed=seed,
         html=html,
     )
     play(out, wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lxgpu.errors import LxgpuError
 
@@ -15,15 +15,21 @@ if TYPE_CHECKING:
     from lxgpu.simulate.rules import Make
 
 
+MADE_UP = (4, 8)
+"""Servers of a made-up lab, and cards of each, where nothing else is said."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The words of the command line."""
 
-    file: Path
+    file: Path | None
+    synthetic: str | None
     servers: int | None
     gpus_per_server: int | None
     rules: tuple[str, ...]
     policies: tuple[Path, ...]
+    seed: int
     html: Path | None
 
 
@@ -31,27 +37,37 @@ def chosen(wanted: Wanted) -> tuple[Workload, Lab]:
     """The demand and the lab.
 
     Raises:
-        LxgpuError: `usage`: a lab of no known size. `bad_file`: what is wrong with the file.
+        LxgpuError: `usage`: no input or several, a lab of no known size. `bad_file`: what is wrong with the file.
+            `not_found`: there is no such made-up lab.
     """
-    from lxgpu.simulate.readers import read  # noqa: PLC0415 -- not for --help
-
-    lab = _lab(wanted, None)
-    return read(wanted.file), lab
-
-
-def _lab(wanted: Wanted, own: Lab | None) -> Lab:
-    """The lab that was typed; what was not, from the lab that the demand brings along."""
+    given = [name for name, value in (("FILE", wanted.file), ("--synthetic", wanted.synthetic)) if value is not None]
+    if len(given) != 1:
+        what = f"{' and '.join(given)} are two things to simulate" if given else "there is nothing to simulate"
+        why = "what is asked for comes from a trace (FILE) or is made up (--synthetic)"
+        raise LxgpuError("usage", what, why=why, fix="name one of them, as in lxgpu simulate --synthetic lab")
     from lxgpu.simulate.jobs import Lab  # noqa: PLC0415 -- not for --help
 
-    servers = wanted.servers or (own.servers if own else None)
-    gpus = wanted.gpus_per_server or (own.gpus_per_server if own else None)
-    if servers is None or gpus is None:
-        lacking = [name for name, value in (("--servers", servers), ("--gpus-per-server", gpus)) if value is None]
-        what = f"{' and '.join(lacking)} {'are' if len(lacking) > 1 else 'is'} missing"
-        why = "a trace says what was asked for, not on how many cards"
-        fix = f"add {' '.join(f'{name} N' for name in lacking)}"
-        raise LxgpuError("usage", f"the lab has no size: {what}", why=why, fix=fix)
-    return Lab(servers, gpus)
+    if wanted.synthetic is not None:
+        from lxgpu.simulate.synthetic import generate  # noqa: PLC0415 -- not for --help
+
+        lab = Lab(wanted.servers or MADE_UP[0], wanted.gpus_per_server or MADE_UP[1])
+        return generate(wanted.synthetic, lab, seed=wanted.seed), lab
+    from lxgpu.simulate.readers import read  # noqa: PLC0415 -- not for --help
+
+    lab = Lab(*_size(wanted))
+    return read(cast("Path", wanted.file)), lab
+
+
+def _size(wanted: Wanted) -> tuple[int, int]:
+    """Servers and cards of each, which a trace does not tell."""
+    if wanted.servers is not None and wanted.gpus_per_server is not None:
+        return wanted.servers, wanted.gpus_per_server
+    typed = (("--servers", wanted.servers), ("--gpus-per-server", wanted.gpus_per_server))
+    lacking = [name for name, value in typed if value is None]
+    what = f"{' and '.join(lacking)} {'are' if len(lacking) > 1 else 'is'} missing"
+    why = "a trace says what was asked for, not on how many cards"
+    fix = f"add {' '.join(f'{name} N' for name in lacking)}"
+    raise LxgpuError("usage", f"the lab has no size: {what}", why=why, fix=fix)
 
 
 def policies(wanted: Wanted, lab: Lab) -> list[tuple[str, Policy]]:

@@ -24,30 +24,27 @@ class Curve:
     def __init__(self, begin_s: float, step_s: float = 60.0) -> None:
         self.begin_s, self.step_s = begin_s, step_s
         self.value, self._at = 0.0, begin_s
-        self._sums: list[float] = []
+        self._sums = [0.0]
 
     def until(self, at: float) -> None:
         """It has kept its value until then."""
-        while at > self._at:
-            step = int((self._at - self.begin_s) / self.step_s)
-            if step >= _STEPS:
-                self._coarser()
-                continue
-            while len(self._sums) <= step:
-                self._sums.append(0.0)
-            end = min(at, self.begin_s + (step + 1) * self.step_s)
-            self._sums[step] += (end - self._at) * self.value
+        while at > (end := self.begin_s + len(self._sums) * self.step_s):
+            self._sums[-1] += (end - self._at) * self.value
             self._at = end
+            if len(self._sums) == _STEPS:
+                self._coarser()
+            self._sums.append(0.0)
+        self._sums[-1] += (at - self._at) * self.value
+        self._at = at
 
     def means(self) -> tuple[float, ...]:
         """Of each step the mean; the last step is as long as what there was of it."""
-        *whole, last = self._sums or [0.0]
+        *whole, last = self._sums
         rest = self._at - self.begin_s - len(whole) * self.step_s
         return (*(one / self.step_s for one in whole), last / rest if rest > 0 else 0.0)
 
     def _coarser(self) -> None:
-        sums = [*self._sums, 0.0] if len(self._sums) % 2 else self._sums
-        self._sums = [one + other for one, other in zip(sums[::2], sums[1::2], strict=True)]
+        self._sums = [one + other for one, other in zip(self._sums[::2], self._sums[1::2], strict=True)]
         self.step_s *= 2
 
 

@@ -184,3 +184,29 @@ def test_without_matplotlib_only_pages_are_missing(lxgpu, trace, tmp_path):
         "why: it is the optional part `plots` of lxgpu; not here",
         f"fix: {sys.executable} -m pip install matplotlib",
     ]
+
+
+def test_a_made_up_lab_needs_nothing_more(lxgpu):
+    """A made-up lab needs nothing more, and is the same for the same seed only."""
+    words = ("-q", "simulate", "--synthetic", "lab", "--rule", "fifo", "-o", "json")
+    one, same, other = (json.loads(lxgpu(*words, *seed).stdout)["items"][0] for seed in ((), (), ("--seed", "1")))
+    assert {**one, "wall_s": 0} == {**same, "wall_s": 0}
+    assert one["mean_wait_s"] != other["mean_wait_s"]
+    assert one["idle_reclaimed_gpu_s"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        ([], "usage", "there is nothing to simulate"),
+        (["jobs.csv", "--synthetic", "lab"], "usage", "FILE and --synthetic are two things to simulate"),
+        (["--synthetic", "lb"], "not_found", "there is no made-up lab 'lb'"),
+    ],
+)
+def test_there_is_one_thing_to_simulate(lxgpu, words, code, what):
+    """There is one thing to simulate: none, two, and one that is not there are told."""
+    ran = lxgpu("simulate", *words)
+    assert ran.returncode in {2, 3}
+    assert ran.stdout == ""
+    assert ran.stderr.startswith(f"error[{code}] {what}\n")
+    assert "\nfix: " in ran.stderr

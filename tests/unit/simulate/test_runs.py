@@ -112,3 +112,14 @@ def test_who_waited_is_laid_to_those_who_held_the_cards():
         ("blue", "blue"): pytest.approx(10),
         ("blue", FREE): pytest.approx(15),
     }
+
+
+@pytest.mark.parametrize("begin", [0.1, 1 / 3, 49.017831, 2764.0000001])
+def test_a_curve_goes_on_where_an_event_falls_on_the_edge_of_a_step(begin):
+    """A curve goes on where an event falls on the edge of a step, however that edge is rounded."""
+    curve = Curve(begin, step_s=0.7)
+    curve.value = 1
+    for step in range(3000):
+        curve.until(begin + step * 0.7)
+        curve.until(begin + step * 0.7 + 0.35)
+    assert curve.means() == pytest.approx([1] * len(curve.means()))
