@@ -128,7 +128,8 @@ class Snapshot:
     `clock_set`: the clock was set less than a window of idleness ago, so that times that are over since may not be.
     `told_ends` is what owners were told of their containers' ends, oldest first, `kept_until` until when one in the
     trash was promised to be kept, both by container. For `steady_s` nobody set the clock in this boot, as far as was
-    looked.
+    looked. `returns` is the chance of a container to work again within an hour if it is idle now, `frees` when an
+    assignment without an end is expected to be over, both forecast; empty unless the policy uses forecasts.
     """
 
     now: datetime
@@ -146,3 +147,5 @@ class Snapshot:
     told_ends: Mapping[str, tuple[EndTold, ...]] = field(default_factory=dict)
     kept_until: Mapping[str, datetime] = field(default_factory=dict)
     steady_s: float = 0.0
+    returns: Mapping[str, float] = field(default_factory=dict)
+    frees: Mapping[str, datetime] = field(default_factory=dict)

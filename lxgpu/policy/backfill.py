@@ -85,6 +85,19 @@ def estimates(
     return found
 
 
+def foreseen(
+    snapshot: Snapshot, order: Sequence[Reservation], told: Mapping[str, tuple[int, datetime | None]]
+) -> dict[str, datetime]:
+    """For those whose begin `estimates` (`told`) cannot tell: when it is, if holders without an end do as forecast.
+
+    Nothing where the snapshot has no forecast. What leases and bookings tell is never changed by one.
+    """
+    if not snapshot.frees or all(at is not None for _, at in told.values()):
+        return {}
+    again = estimates(snapshot, order, stocks(snapshot, frees=snapshot.frees))
+    return {key: at for key, (_, at) in again.items() if at is not None and told[key][1] is None}
+
+
 class Work:
     """What is free over time while it is given away bit by bit; places are kept by how much is free there now."""
 

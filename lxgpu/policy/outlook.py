@@ -7,7 +7,7 @@ larger number: what it has booked, or what it holds.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -18,6 +18,8 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, Span, larger, out_of_service, promises
 from lxgpu.policy.lookup import by_card, reservations_by_id
 from lxgpu.policy.preemption import lead_s
+
+_NO_FREES: Mapping[str, datetime] = {}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,13 +38,20 @@ class _Account:
     held: list[Span] = field(default_factory=list)
 
 
-def stocks(snapshot: Snapshot) -> dict[Place, Skyline]:
-    """What is expected to be free over time, for each model of the host."""
+def stocks(snapshot: Snapshot, *, frees: Mapping[str, datetime] = _NO_FREES) -> dict[Place, Skyline]:
+    """What is expected to be free over time, for each model of the host; `frees` as in `outlook`."""
     models = sorted({gpu.model for gpu in snapshot.seen.gpus})
-    return {Place(snapshot.seen.host, pool): outlook(snapshot, pool) for pool in models}
+    return {Place(snapshot.seen.host, pool): outlook(snapshot, pool, frees=frees) for pool in models}
 
 
-def outlook(snapshot: Snapshot, pool: str, *, more: Iterable[Span] = (), but: frozenset[str] = frozenset()) -> Skyline:
+def outlook(
+    snapshot: Snapshot,
+    pool: str,
+    *,
+    more: Iterable[Span] = (),
+    but: frozenset[str] = frozenset(),
+    frees: Mapping[str, datetime] = _NO_FREES,
+) -> Skyline:
     """What is expected to be free over time of one model; a holder without an end never gives its cards back.
 
     Args:
@@ -50,6 +59,7 @@ def outlook(snapshot: Snapshot, pool: str, *, more: Iterable[Span] = (), but: fr
         pool: the model's exact name.
         more: cards that an instance (the span's id) shall have besides.
         but: ids of reservations and assignments that are left out.
+        frees: when assignments without an end are taken to be over all the same, by id: for estimates alone.
     """
     unfit = out_of_service(snapshot)
     cards = {gpu.uuid for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid not in unfit}
@@ -60,7 +70,7 @@ def outlook(snapshot: Snapshot, pool: str, *, more: Iterable[Span] = (), but: fr
     for row in _occupants(snapshot, cards):
         of = row.reservation or ""
         if row.id not in but and of not in but:
-            end = _end(snapshot, row, reservations.get(of))
+            end = _end(snapshot, row, reservations.get(of)) or frees.get(row.id)
             accounts[row.instance].held.append(Span(snapshot.now, end, 1, row.id))
     for span in more:
         accounts[span.id].held.append(span)

@@ -113,6 +113,7 @@ class _Judge:
             weight=2 if self._hit(stake.owner, DAY) else 1,
             work_lost_s=stake.work_lost_s,
             held_s=stake.held_s,
+            comes_back=round(1000 * self.snapshot.returns.get(stake.instance, 0.0)) if stake.idle else 0,
             ready=self._due(stake, ground.rule, begun, grace=grace, after=after) + timedelta(seconds=after),
             grace_s=grace,
             after_s=after,

@@ -41,7 +41,8 @@ class Unit:
     """Slots of one instance that end together, and what that costs.
 
     `slots` would be freed; `cards` is how many slots lose their work, those counted that stay (0: just `slots`).
-    `weight` is 2 for who was hit today. `work_lost_s` and `held_s` are slot-seconds. `ready` is when the slots can be
+    `weight` is 2 for who was hit today. `work_lost_s` and `held_s` are slot-seconds, `comes_back` is the chance, in
+    thousandths, that an idle holder will soon work again (0: no forecast is in use). `ready` is when the slots can be
     proven free at the earliest: the end of the grace (`due`) and then `after_s` for TERM and the fence. `rule` is the
     code, `why` the sentence that people are told and `numbers` what was compared, as JSON has it. `begun`: they were
     warned for this need already.
@@ -60,6 +61,7 @@ class Unit:
     weight: int = 1
     work_lost_s: int = 0
     held_s: int = 0
+    comes_back: int = 0
     grace_s: int = 0
     after_s: int = 0
     rule: str = ""
@@ -101,6 +103,7 @@ class Cost:
     work_lost_s: int
     units: int
     held_s: int
+    comes_back: int
     ids: tuple[str, ...]
 
 
@@ -116,6 +119,7 @@ def cost(plan: Iterable[Unit]) -> Cost:
         work_lost_s=sum(unit.work_lost_s for unit in plan),
         units=len(plan),
         held_s=sum(unit.held_s for unit in plan),
+        comes_back=sum(unit.comes_back for unit in plan),
         ids=tuple(sorted(unit.id for unit in plan)),
     )
 
@@ -157,22 +161,25 @@ def cheapest(units: Iterable[Unit], needed: int) -> tuple[Unit, ...] | None:
 def _numbers(units: Sequence[Unit]) -> tuple[list[int], int]:
     """Each unit's cost as one number, and that of one more instance.
 
-    The digits from the lowest up: ids, time held, units, work lost, instances, then the classes. Each place is worth
-    more than all that can stand below it. Of two plans with as many units the one with the first id that the other
-    lacks has the smaller sum of ids.
+    The digits from the lowest up: ids, the chance to come back, time held, units, work lost, instances, then the
+    classes. Each place is worth more than all that can stand below it. Of two plans with as many units the one with
+    the first id that the other lacks has the smaller sum of ids.
     """
     names = sorted(unit.id for unit in units)
     place_of = {name: len(names) - 1 - index for index, name in enumerate(names)}
     columns = [
         [(1 << len(names)) - (1 << place_of[unit.id]) for unit in units],
+        [unit.comes_back for unit in units],
         [unit.held_s for unit in units],
         [1] * len(units),
         [unit.work_lost_s for unit in units],
     ]
     place, numbers = 1, [0] * len(units)
     for column in columns:
-        numbers = [number + value * place for number, value in zip(numbers, column, strict=True)]
-        place *= sum(column) + 1
+        most = sum(column)
+        if most:  # a column of zeros compares nothing
+            numbers = [number + value * place for number, value in zip(numbers, column, strict=True)]
+            place *= most + 1
     another_instance = place
     place *= len(units) + 1
     for rank in sorted({unit.rank for unit in units}):

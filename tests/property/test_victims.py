@@ -41,6 +41,7 @@ def some_units(draw: st.DrawFn) -> list[Unit]:
                 weight=draw(st.integers(1, 2)),
                 work_lost_s=draw(st.integers(0, 2)),
                 held_s=draw(st.integers(0, 2)),
+                comes_back=draw(st.sampled_from((0, 0, 1, 400, 1000))),
                 ready=NOW,
                 floors=bounds,
             )
@@ -105,6 +106,7 @@ def rolled(rolls: random.Random, index: int) -> Unit:
         weight=rolls.randint(1, 2),
         work_lost_s=rolls.randint(0, 3),
         held_s=rolls.randint(0, 3),
+        comes_back=rolls.choice((0, 0, 1, 500)),
         ready=NOW,
         floors=tuple(floors[: rolls.randint(0, 2)]),
     )

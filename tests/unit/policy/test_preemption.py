@@ -94,3 +94,19 @@ def test_the_order_of_rows_does_not_matter() -> None:
         there = world(case)
         back = replace(world(case, order=range(last - 1, -1, -1)), verdicts=dict(reversed(there.verdicts.items())))
         assert units(there, wanted) == units(back, wanted)
+
+
+def test_a_forecast_chooses_between_idle_holders_that_are_alike_and_else_changes_nothing() -> None:
+    """The one less likely to come back goes; a working one has no chance to come back from anything."""
+    idle = {"had": 600, "idle": 180}
+    held = [{"card": f"c{number}", "by": who, **idle} for number, who in enumerate(("alice", "carol"))]
+    there = world({"held": [*held, {"card": "c2", "by": "dave", "had": 600, "class": "low"}]})
+    wanted = need({"class": "high", "gpus": 1})
+    told = replace(there, returns={"alice": 0.8, "carol": 0.25, "dave": 0.9})
+    known = {cards(unit): unit for unit in units(told, wanted)}
+    assert {name: unit.comes_back for name, unit in known.items()} == {"c0": 800, "c1": 250, "c2": 0}
+    assert [replace(unit, comes_back=0) for unit in known.values()] == list(units(there, wanted))
+    assert [cards(unit) for unit in cheapest(units(there, wanted), 1) or ()] == ["c0"]
+    assert [cards(unit) for unit in cheapest(units(told, wanted), 1) or ()] == ["c1"]
+    longer = world({"held": [held[0], {**held[1], "had": 601}]})
+    assert [cards(unit) for unit in cheapest(units(replace(longer, returns=told.returns), wanted), 1) or ()] == ["c0"]

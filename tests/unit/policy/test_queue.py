@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from calendar_worlds import A100, HOST, PLAIN, cases, from_case, holding, hours,
 
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.backfill import ESTIMATED, backfill, estimates
+from lxgpu.policy.backfill import ESTIMATED, backfill, estimates, foreseen
 from lxgpu.policy.calendar import Skyline, Span
 from lxgpu.policy.outlook import Place
 from lxgpu.policy.queue import in_order
@@ -111,3 +112,21 @@ def test_a_booking_half_arrived_keeps_the_free_cards_that_are_its_own(tmp_path: 
     assert found.starts == ()
     assert found.shadow is not None
     assert found.shadow.at == hours(4)
+
+
+def test_a_forecast_tells_only_what_nothing_else_tells_and_lets_nobody_begin(tmp_path: Path) -> None:
+    """One waits for a lease and one for a holder without an end; whom a pass lets begin is as without it."""
+    held = [holding(0, "A100-0", "bob", until=2), holding(1, "T4-0", "zoe")]
+    rows = [
+        reservation("lease", "alice", kind="request", model="*A100*", **{"for": 1}),
+        reservation("open", "carol", kind="request", model="*T4*", **{"for": 1}),
+        reservation("behind", "dan", kind="request", model="*T4*", **{"for": 1}),
+    ]
+    plain = world(policy_of(PLAIN, tmp_path), have={"A100": 1, "T4": 1}, reservations=rows, held=held)
+    told = estimates(plain, rows)
+    assert {key: at for key, (_, at) in told.items()} == {"lease": hours(2), "open": None, "behind": None}
+    assert foreseen(plain, rows, told) == {}
+    forecast = replace(plain, frees={"a1": hours(5), "a0": hours(1)})
+    assert estimates(forecast, rows) == told
+    assert foreseen(forecast, rows, told) == {"open": hours(5), "behind": hours(6)}
+    assert backfill(forecast, rows) == backfill(plain, rows)

@@ -63,6 +63,15 @@ def test_fewer_instances_come_before_less_work() -> None:
     assert names(cheapest([*same, unit("c"), unit("d")], 2)) == "a b"
 
 
+def test_of_two_alike_the_one_less_likely_to_come_back_goes_and_that_is_asked_last() -> None:
+    """The forecast breaks ties, and outweighs nothing: not a second of the time held."""
+    idle = {"standing": Standing.IDLE_BEYOND, "work_lost_s": 0, "held_s": 100}
+    soon, later = unit("a", comes_back=800, **idle), unit("b", comes_back=799, **idle)
+    assert names(cheapest([soon, later], 1)) == "b"
+    assert names(cheapest([soon, unit("b", comes_back=0, **{**idle, "held_s": 101})], 1)) == "a"
+    assert names(cheapest([unit("a", **idle), unit("b", **idle)], 1)) == "a"
+
+
 def test_a_floor_holds_over_all_units_that_count_against_it() -> None:
     """One may go from under it, whoever it is; an idle one that goes counts, too."""
     one = (("group:vision", 1),)
