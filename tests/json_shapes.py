@@ -63,6 +63,7 @@ SHAPES: dict[str, object] = {
         "note": "",
         "position": 0,
         "estimate": "",
+        "foreseen": False,
     },
     "plans": {
         "decision": "",
@@ -101,6 +102,16 @@ SHAPES: dict[str, object] = {
         "waiting": 0,
         "refused": 0,
         "wasted": [{"instance": "", "idle_gpu_hours": 0.0}],
+    },
+    "forecasts": {
+        "what": "",
+        "within_s": 0,
+        "asked": 0,
+        "came": 0,
+        "forecast": 0.0,
+        "same": 0.0,
+        "usual": 0.0,
+        "proven": False,
     },
     "simulations": {
         "rule": "",

@@ -14,7 +14,7 @@ from lxgpu.cli.news import say_pause, start_daemon
 from lxgpu.cli.render import Column, Output
 from lxgpu.figures import n_gpus, short_duration
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
-from lxgpu.services.reservationviews import Ledger, ReservationView, reservation_views
+from lxgpu.services.reservationviews import Ledger, ReservationView, likely, reservation_views
 
 if TYPE_CHECKING:
     from lxgpu.cli.times import Times
@@ -46,6 +46,7 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False, more: tu
     """
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.services import looking, waitline  # noqa: PLC0415
+    from lxgpu.services.foresight import foreseen  # noqa: PLC0415
 
     records = looking.records_of(lambda: wiring.inventory(read_only=True))
     if records.identity is None and not records.reservations:
@@ -62,6 +63,7 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False, more: tu
             host=wiring.host_name(),
             now=now,
             past=store.closed_since(waitline.counts_since(policy, now)),
+            frees=foreseen(wiring.settings().run_dir, policy, now).frees if policy else {},
         ),
     )
 
@@ -86,7 +88,7 @@ def sheet(found: Ledger, view: ReservationView, times: Times) -> Sequence[tuple[
         for one in view.displaced
     ]
     number = [f"number {view.position}"] if view.position else []
-    likely = [f"from {times.show(view.estimate)} (an estimate, no promise)"] if view.estimate else []
+    begins = [likely(times.show(view.estimate), foreseen=view.foreseen)] if view.estimate else []
     return (
         ("", [f"{view.id}: {view.state} {KINDS.get(view.kind, view.kind)} of {view.instance}"]),
         ("GPUs", [f"{view.gpus}, {model_words(view.model)}"]),
@@ -95,7 +97,7 @@ def sheet(found: Ledger, view: ReservationView, times: Times) -> Sequence[tuple[
         ("host", [view.host] if view.host else []),
         ("cards", list(view.slots)),
         ("taken", gave),
-        ("in line", [", ".join([*number, *likely])] if number or likely else []),
+        ("in line", [", ".join([*number, *begins])] if number or begins else []),
         ("waits for", [place.why] if place and place.why else []),
         ("note", [view.note] if view.note else []),
         ("history", event_lines(found.events[:_LAST], times)),
@@ -245,8 +247,8 @@ def next_steps(view: ReservationView, times: Times, *, running: bool, why: str =
 
 def _waits(view: ReservationView, cards: str, times: Times, why: str) -> str:
     place = f"as number {view.position} in the line" if view.position else "in the line"
-    likely = f", likely from {times.show(view.estimate)} (an estimate, no promise)" if view.estimate else ""
-    return f"{cards} for {view.instance} wait{'s' * (view.gpus == 1)} {place}{likely}" + (f": {why}" if why else "")
+    begins = f", likely {likely(times.show(view.estimate), foreseen=view.foreseen)}" if view.estimate else ""
+    return f"{cards} for {view.instance} wait{'s' * (view.gpus == 1)} {place}{begins}" + (f": {why}" if why else "")
 
 
 def _from(view: ReservationView) -> str:

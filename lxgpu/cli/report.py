@@ -29,8 +29,9 @@ _WASTERS = 3
 @click.option(
     "--by", type=click.Choice(["user", "group", "gpu"]), default="user", show_default=True, help="A line each."
 )
+@click.option("--forecast", is_flag=True, help="How good the forecast was on the last four weeks.")
 @params.output
-def report(out: Output, *, since: int, by: str) -> None:
+def report(out: Output, *, since: int, by: str, forecast: bool) -> None:
     """What became of the cards: hours held, used and idle, bookings, waits, refusals, and who wastes them.
 
     HELD are GPU-hours: USED with work on the card, IDLE without, UNKNOWN while no daemon watched. BOOKED counts all
@@ -38,11 +39,20 @@ def report(out: Output, *, since: int, by: str) -> None:
     counts requests that waited and began, MEDIAN how long; REFUSED what was asked for in vain. IDLE MOST names the
     containers with the most idle hours. -o wide adds FAILED (bookings that the host could not keep), LONGEST wait,
     and WAITING now. One who is in several groups counts in each.
+
+    --forecast shows Brier scores instead, 0 is best: of the forecast, of SAME (as now: nothing happens) and of USUAL
+    (the overall rate at all hours). A PROVEN one is better than both, and not by luck: `forecast` in the policy file
+    lets it have a say.
     """
     from lxgpu.cli.times import lab_times  # noqa: PLC0415 -- not for --help
     from lxgpu.services import usage  # noqa: PLC0415
 
     times, policy = lab_times(out.screen)
+    if forecast:
+        from lxgpu.cli.forecast import show_forecast  # noqa: PLC0415 -- for this alone
+
+        show_forecast(out, policy or Policy(), times.now)
+        return
     start = times.now - timedelta(seconds=since)
     rows = usage.report(_ground(policy or Policy(), start), since=start, now=times.now, by=by)
     title = f"since {times.show(start)} ({short_duration(since)})"

@@ -15,6 +15,8 @@ from lxgpu.model.rules import (
     Allowance,
     BookingRules,
     CardRule,
+    ForecastRules,
+    ForecastUse,
     HostRules,
     IdleRules,
     IdleWhen,
@@ -143,6 +145,7 @@ def _rules(plain: Plain) -> Rules:
         bookings=_bookings(_section(plain, "reservations")),
         sharing=(sharing := _sharing(_section(plain, "sharing"))),
         hosts=_hosts(_section(plain, "hosts")),
+        forecast=_forecast(_section(plain, "forecast")),
         cards={name.replace("…", "*"): _card(entry, sharing) for name, entry in _section(plain, "gpus").items()},
     )
 
@@ -196,6 +199,10 @@ def _hosts(entry: Plain) -> HostRules:
         {"memory": ("keep_free_memory_bytes", parse_size), "pool": ("keep_free_pool_percent", parse_percent)},
     )
     return HostRules(**values)
+
+
+def _forecast(entry: Plain) -> ForecastRules:
+    return ForecastRules(**_pick(entry, {"use": ForecastUse}), **_seconds(entry, "half_life"))
 
 
 def _section(plain: Plain | None, name: str) -> dict[str, Any]:

@@ -182,6 +182,15 @@ class HostsEntry(Strict):
     pool_warn: Percent = optional("A pool this full is reported.", default="80%")
 
 
+class ForecastEntry(Strict):
+    """Whether forecasts have a say."""
+
+    use: Literal["never", "proven"] = optional(
+        "Never, or where they did better on the lab's own last weeks.", default="never"
+    )
+    half_life: Duration = optional("The past counts half for them after this.", default="4w")
+
+
 class OverrideEntry(Strict):
     """A change of the above for some time."""
 
@@ -211,6 +220,7 @@ class PolicyFile(Strict):
     gpus: Annotated[dict[CardName, CardEntry], SECTION] = optional("Single cards, by UUID.", default={})
     data: Annotated[dict[Name, DataEntry], SECTION] = optional("Shared directories.", default={})
     hosts: Annotated[HostsEntry, SECTION] = optional()
+    forecast: Annotated[ForecastEntry, SECTION] = optional()
     overrides: list[OverrideEntry] = optional("Changes for some time; the last one wins.", default=[])
 
 

@@ -39,6 +39,7 @@ _CLOSED_PATHS = (
 )
 _VOLATILE = ("/dev/", "/proc/", "/run/", "/sys/")
 _MOST_SLICES = 7
+_WEEK_S = 7 * 86400
 
 
 def references(plain: Mapping[str, Any]) -> Iterator[Finding]:
@@ -109,6 +110,7 @@ def relations(policy: Policy, numbers: list[int]) -> Iterator[Finding]:
     yield from _classes(policy)
     yield from _levels(policy)
     yield from _bookings(policy)
+    yield from _forecast(policy)
     for name, rule in policy.rules.cards.items():
         yield from _card(name, rule, policy)
     yield from _data(policy)
@@ -152,6 +154,12 @@ def _bookings(policy: Policy) -> Iterator[Finding]:
         if value > rules.horizon_s:
             text = f"{format_duration(value)} is longer than the horizon of {format_duration(rules.horizon_s)}"
             yield Finding(("reservations", name), text)
+
+
+def _forecast(policy: Policy) -> Iterator[Finding]:
+    if policy.rules.forecast.half_life_s < _WEEK_S:
+        said = format_duration(policy.rules.forecast.half_life_s)
+        yield Finding(("forecast", "half_life"), f"{said} is too short to learn the hours of a week: from 1w on")
 
 
 def _card(name: str, rule: CardRule, policy: Policy) -> Iterator[Finding]:

@@ -116,6 +116,21 @@ class BookingRules:
     claim_life_s: int = 7 * DAY
 
 
+class ForecastUse(StrEnum):
+    """Whether the forecast has a say: never, or where it is proven better on the lab's own last weeks."""
+
+    NEVER = "never"
+    PROVEN = "proven"
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastRules:
+    """Whether forecasts have a say, and how fast the past stops to count for them."""
+
+    use: ForecastUse = ForecastUse.NEVER
+    half_life_s: int = 28 * DAY
+
+
 class Mode(StrEnum):
     """How a card is divided: whole, into time shares, or into MIG slices; never two of these at once."""
 
@@ -184,6 +199,7 @@ class Rules:
     bookings: BookingRules = field(default_factory=BookingRules)
     sharing: SharingRules = field(default_factory=SharingRules)
     hosts: HostRules = field(default_factory=HostRules)
+    forecast: ForecastRules = field(default_factory=ForecastRules)
     cards: Mapping[str, CardRule] = field(default_factory=dict)
 
     def card(self, uuid: str) -> CardRule:

@@ -253,6 +253,7 @@ class Guests:
         """Where those who wait stand, if the container is one of them; worked out once for all who ask now."""
         if not any(row.instance == name and row.state is ReservationState.WAITING for row in records.reservations):
             return {}
+        from lxgpu.services.foresight import foreseen  # noqa: PLC0415 -- see extend
         from lxgpu.services.waitline import counts_since, line  # noqa: PLC0415 -- see extend
 
         with self._looking:
@@ -261,7 +262,8 @@ class Guests:
             if version != records.version or asked - at > FRESH_S:
                 now, policy = site.clock.now(), site.policy()
                 past = tuple(site.inventory.closed_since(counts_since(policy, now)))
-                found = line(records, policy, host=site.host, now=now, past=past)
+                frees = foreseen(site.settings.run_dir, policy, now).frees
+                found = line(records, policy, host=site.host, now=now, past=past, frees=frees)
                 self._line = (asked, records.version, found)
             return found
 

@@ -20,7 +20,7 @@ from lxgpu.services.explain import ReasonView
 from lxgpu.services.guestfix import told_inside
 from lxgpu.services.headline import GpuCount, headline
 from lxgpu.services.noticefile import Said, still_true
-from lxgpu.services.reservationviews import InLine
+from lxgpu.services.reservationviews import InLine, likely
 
 Show = Callable[[datetime], str]
 
@@ -55,7 +55,8 @@ class GuestGpu:
 class GuestReservation:
     """A booking, a request in the queue, or a claim of this container.
 
-    One that waits has its `position` in the line (1 is next) and an `estimate` of when it may begin, no promise.
+    One that waits has its `position` in the line (1 is next) and an `estimate` of when it may begin, no promise
+    (`foreseen`: it rests on a forecast).
     """
 
     id: str
@@ -70,6 +71,7 @@ class GuestReservation:
     dies: datetime | None
     position: int | None = None
     estimate: datetime | None = None
+    foreseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,7 @@ def guest_reservation(row: Reservation, place: InLine | None = None) -> GuestRes
         dies=row.dies,
         position=place.position if place else None,
         estimate=place.estimate if place else None,
+        foreseen=place is not None and place.foreseen,
     )
 
 
@@ -200,7 +203,7 @@ def reservation_line(row: GuestReservation, show: Show) -> str:
 
 def _place(row: GuestReservation, show: Show) -> str:
     place = f", number {row.position} in the line" if row.position else ""
-    return place + (f", likely from {show(row.estimate)} (an estimate, no promise)" if row.estimate else "")
+    return place + (f", likely {likely(show(row.estimate), foreseen=row.foreseen)}" if row.estimate else "")
 
 
 def guest_reasons(reasons: Iterable[ReasonView], show: Show) -> GuestReasons:

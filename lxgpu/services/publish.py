@@ -6,6 +6,7 @@ from lxgpu.instants import show_instant
 from lxgpu.model.snapshot import Records
 from lxgpu.services import looking
 from lxgpu.services.cards import card_views
+from lxgpu.services.foresight import foreseen
 from lxgpu.services.headline import count, headline
 from lxgpu.services.idleviews import with_idle
 from lxgpu.services.overview import pool_view, status_view
@@ -59,10 +60,11 @@ def _ledger(site: Site, records: Records) -> Ledger:
     if not records.reservations:
         return Ledger(records, ())
     now = site.clock.now()
+    frees = foreseen(site.settings.run_dir, site.policy(), now).frees
     past = site.inventory.closed_since(counts_since(site.policy(), now))
     return Ledger(
         records=records,
         rows=records.reservations,
         events=tuple(site.inventory.events(limit=_EVENTS)),
-        line=explained_line(records, site.policy(), host=site.host, now=now, past=past),
+        line=explained_line(records, site.policy(), host=site.host, now=now, past=past, frees=frees),
     )

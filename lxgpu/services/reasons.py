@@ -16,7 +16,7 @@ from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.services.explain import ReasonView, Show, about_instance, fact
-from lxgpu.services.reservationviews import InLine, bound, claims_of
+from lxgpu.services.reservationviews import InLine, bound, claims_of, likely
 from lxgpu.services.traces import claim_of, in_words, numbers_of, reservation_of, slots_of, taking_of, unsaid
 from lxgpu.services.views import InstanceView
 
@@ -157,9 +157,9 @@ def _state_text(records: Records, row: Reservation, place: InLine, show: Show) -
     match row.state:
         case ReservationState.WAITING:
             where = f"number {place.position} in the line" if place.position else "it waits"
-            likely = f", likely from {show(place.estimate)} (an estimate, no promise)" if place.estimate else ""
+            begin = f", likely {likely(show(place.estimate), foreseen=place.foreseen)}" if place.estimate else ""
             what = "owed back" if row.kind is Kind.RETURN else f"for {short_duration(row.duration_s)}"
-            return f"{cards} for {row.instance}, {what}: {where}{likely}{_dies(row, show)}"
+            return f"{cards} for {row.instance}, {what}: {where}{begin}{_dies(row, show)}"
         case ReservationState.SCHEDULED:
             be = "is" if row.gpus == 1 else "are"
             return f"{cards} {be} booked for {row.instance}{span}; which ones is settled shortly before"

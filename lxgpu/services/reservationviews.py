@@ -32,7 +32,7 @@ class ReservationView:
     """One reservation.
 
     `slots` are those it has or is promised. `start` and `end` are None until they are known. `position` (1 is next)
-    and `estimate` (when it may begin, no promise) are of those that wait.
+    and `estimate` (when it may begin, no promise) are of those that wait; `foreseen`: the estimate rests on a forecast.
     """
 
     id: str
@@ -50,15 +50,20 @@ class ReservationView:
     note: str | None = None
     position: int | None = None
     estimate: datetime | None = None
+    foreseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class InLine:
-    """Where a waiting reservation stands: `position` in the line, when it may begin, and what it waits for."""
+    """Where a waiting reservation stands: its `position` in the line, when it may begin, and what it waits for.
+
+    `foreseen`: the estimate rests on a forecast.
+    """
 
     position: int | None = None
     estimate: datetime | None = None
     why: str = ""
+    foreseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +158,7 @@ def _view(index: _Index, row: Reservation) -> ReservationView:
         note=row.note or None,
         position=place.position,
         estimate=place.estimate,
+        foreseen=place.foreseen,
     )
 
 
@@ -179,6 +185,11 @@ def _displaced(index: _Index, row: Reservation) -> tuple[DisplacedView, ...]:
             view = DisplacedView(holder.instance, promise.slot.gpu, rule, owed=None)
             found.setdefault((holder.instance, promise.slot.gpu), view)
     return tuple(found[key] for key in sorted(found))
+
+
+def likely(when: str, *, foreseen: bool) -> str:
+    """An estimate for people: `from 18:00 (an estimate, no promise)`."""
+    return f"from {when} ({'a forecast' if foreseen else 'an estimate'}, no promise)"
 
 
 def claims_of(records: Records, instance: str) -> tuple[Reservation, ...]:

@@ -24,6 +24,7 @@ from lxgpu.services.banner import refresh_banner
 from lxgpu.services.booting import note_boot
 from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.clockset import ClockLook, last_set, settle_clock, watch_clock
+from lxgpu.services.foresight import foreseen, renew
 from lxgpu.services.health import check_health
 from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
@@ -71,6 +72,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             _section(count, "boot", partial(note_boot, site, seen))
             _section(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
             _section(count, "health", partial(check_health, site, seen))
+            _section(count, "forecast", partial(renew, site))
             _section(count, "drift", partial(begin_mending, site, seen))
             if not clock.jumped:
                 _section(count, "expiry", partial(end_in_time, site, seen, steady_s=clock.steady_s, paused=paused))
@@ -97,6 +99,7 @@ def look(site: Site, seen: Observation, records: Records) -> Snapshot:
     past = site.inventory.closed_since(snapshot.now - timedelta(seconds=looks_back_s(snapshot.policy)))
     heard = {row.id: _heard(site, row) for row in records.assignments if row.state is AssignmentState.ACTIVE}
     no_show_s = snapshot.policy.rules.bookings.no_show_s
+    told = foreseen(site.settings.run_dir, snapshot.policy, snapshot.now)
     shows, watched = presence(site, records, no_show_s=no_show_s, now=seen.at)
     return replace(
         snapshot,
@@ -107,6 +110,8 @@ def look(site: Site, seen: Observation, records: Records) -> Snapshot:
         heard=heard,
         clock_set=last_set(site, snapshot.now),
         resumed_at=_resumed_at(site, snapshot),
+        returns=told.returns,
+        frees=told.frees,
     )
 
 

@@ -15,7 +15,7 @@ from lxgpu.model.gpu import Gpu
 from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
-from lxgpu.policy.backfill import estimates
+from lxgpu.policy.backfill import estimates, foreseen
 from lxgpu.policy.fairness import looks_back_s
 from lxgpu.policy.queue import in_order
 from lxgpu.policy.waiting import why_waiting
@@ -23,6 +23,7 @@ from lxgpu.services.reservationviews import InLine
 
 EXPLAINED = 20
 """For so many from the head of the line it is worked out what they wait for."""
+_NO_FREES: Mapping[str, datetime] = {}
 
 
 def counts_since(policy: Policy | None, now: datetime) -> datetime:
@@ -31,32 +32,50 @@ def counts_since(policy: Policy | None, now: datetime) -> datetime:
 
 
 def explained_line(
-    records: Records, policy: Policy | None, *, host: str, now: datetime, past: tuple[Assignment, ...] = ()
+    records: Records,
+    policy: Policy | None,
+    *,
+    host: str,
+    now: datetime,
+    past: tuple[Assignment, ...] = (),
+    frees: Mapping[str, datetime] = _NO_FREES,
 ) -> Mapping[str, InLine]:
     """The place in the line of every reservation that waits, by id; nothing is known without a policy.
 
-    `past` are assignments closed of late, newest first: who used much stands further back.
+    `past` are assignments closed of late, newest first: who used much stands further back. `frees` is when holders
+    without an end are expected to be gone, as `foresight` has it.
     """
     waiting = [row for row in records.reservations if row.state is ReservationState.WAITING]
     if policy is None or not waiting:
         return {}
-    snapshot = remembered(records, policy, host=host, now=now, past=past)
+    snapshot = replace(remembered(records, policy, host=host, now=now, past=past), frees=frees)
     order = in_order(snapshot, waiting)
     whys = {row.id: why_waiting(snapshot, row, order)[0].text for row in order[:EXPLAINED]}
     return {key: replace(found, why=whys.get(key, "")) for key, found in _line(snapshot, order).items()}
 
 
 def line(
-    records: Records, policy: Policy, *, host: str, now: datetime, past: tuple[Assignment, ...] = ()
+    records: Records,
+    policy: Policy,
+    *,
+    host: str,
+    now: datetime,
+    past: tuple[Assignment, ...] = (),
+    frees: Mapping[str, datetime] = _NO_FREES,
 ) -> Mapping[str, InLine]:
     """The same without what they wait for, which is a question for each of them."""
     waiting = [row for row in records.reservations if row.state is ReservationState.WAITING]
-    snapshot = remembered(records, policy, host=host, now=now, past=past)
+    snapshot = replace(remembered(records, policy, host=host, now=now, past=past), frees=frees)
     return _line(snapshot, in_order(snapshot, waiting))
 
 
 def _line(snapshot: Snapshot, order: Sequence[Reservation]) -> Mapping[str, InLine]:
-    return {key: InLine(position, estimate) for key, (position, estimate) in estimates(snapshot, order).items()}
+    told = estimates(snapshot, order)
+    likely = foreseen(snapshot, order, told)
+    return {
+        key: InLine(position, likely.get(key, estimate), foreseen=key in likely)
+        for key, (position, estimate) in told.items()
+    }
 
 
 def remembered(

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from lxgpu.model.snapshot import EndTold
 from lxgpu.model.usage import Sample
 from lxgpu.ports import Inventory
+from lxgpu.services.longwatch import LongWatch
 
 OVERLAP = timedelta(minutes=1)
 """Another process may write a sample that is a little older than one of ours."""
@@ -23,7 +24,7 @@ class Watch:
     samples in memory. `faults` is what NVML said of cards in the last look, `sick` are those that people were told of
     (None: not looked up in the history yet). `boot_id` is the boot of which it is known that people were told.
     `thinned_at` is when old samples were merged last. `not_before`: the clock was set then, so no sample from before
-    counts. `ends` is what was told of ends, with the inventory's version.
+    counts. `ends` is what was told of ends, with the inventory's version. Forecasts are made of `long`.
     """
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Watch:
     thinned_at: datetime | None = None
     not_before: datetime | None = None
     ends: tuple[int, Mapping[str, tuple[EndTold, ...]]] | None = None
+    long: LongWatch = field(default_factory=LongWatch)
     _looked_at: datetime | None = None
     _since: datetime | None = None
     _inventory: Inventory | None = None

@@ -15,12 +15,14 @@ import pytest
 from fakes.site import make_site, newcomer
 from json_shapes import SHAPES, faults
 
+from lxgpu.cli.forecast import forecast_columns
 from lxgpu.cli.ps import process_columns, process_rows, silent
 from lxgpu.cli.render import Output, Screen
 from lxgpu.cli.report import report_columns
 from lxgpu.cli.top import bar
 from lxgpu.model.rules import IdleRules
 from lxgpu.services import looking, observe
+from lxgpu.services.foresight import ScoreView
 from lxgpu.services.sampling import take_samples
 from lxgpu.services.usage import Ground, UsageView, WasteView, report
 
@@ -105,6 +107,15 @@ def test_report_in_json(site, capsys):
         assert line.split()[0] == {"user": "alice", "group": "(no", "gpu": uuid[:12].rstrip("-")}[by]
 
 
+def test_scores_of_the_forecast(capsys):
+    """Numbers in JSON; a time ahead and short scores for people."""
+    rows = (ScoreView("comes back", 3600, 900, 80, 0.0529, 0.07734, 0.0716, proven=True),)
+    check(written(capsys, "forecasts", rows, forecast_columns()), "forecasts", 1)
+    head, line = written(capsys, "forecasts", rows, forecast_columns(), form="table").splitlines()
+    assert head.split() == ["WHAT", "WITHIN", "ASKED", "CAME", "FORECAST", "SAME", "USUAL", "PROVEN"]
+    assert line.split() == ["comes", "back", "1h", "900", "80", "0.0529", "0.0773", "0.0716", "yes"]
+
+
 def test_who_wastes_most_is_said_once(capsys):
     """A person's own container is in the row already; another one of theirs is named."""
     wasted = (WasteView("alice", 3.0), WasteView("alice-big", 1.0))
@@ -139,7 +150,13 @@ def environment(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "noun", "number"), [(["ps"], "processes", 0), (["top"], "gpus", 0), (["report"], "report", 1)]
+    ("words", "noun", "number"),
+    [
+        (["ps"], "processes", 0),
+        (["top"], "gpus", 0),
+        (["report"], "report", 1),
+        (["report", "--forecast"], "forecasts", 0),
+    ],
 )
 def test_a_machine_without_anything(tmp_path, words, noun, number):
     """No LXD, no inventory, no policy: an empty list, and nothing is made."""

@@ -55,12 +55,13 @@ def test_the_examples_quotas_and_rules_are_the_defaults():
     assert example.rules.bookings == silent.rules.bookings
     assert example.rules.sharing == silent.rules.sharing
     assert example.rules.hosts == silent.rules.hosts
+    assert example.rules.forecast == silent.rules.forecast
 
 
 def test_the_schemas_defaults_are_the_models(tmp_path):
     """What an editor shows as a default is what the program takes."""
     text = PolicyFile(version=1).model_dump(by_alias=True, exclude_none=True, mode="json")
-    for name in ("idle", "preemption", "reservations", "sharing", "hosts"):
+    for name in ("idle", "preemption", "reservations", "sharing", "hosts", "forecast"):
         text[name] = PolicyFile.model_fields[name].annotation().model_dump(by_alias=True, exclude_none=True)
     text["classes"] = {"normal": {"priority": 50, **_class_defaults()}}
     path = tmp_path / "p.yaml"

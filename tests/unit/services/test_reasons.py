@@ -127,6 +127,10 @@ def test_a_waiting_one_tells_its_place_and_what_would_have_to_change():
         show=clock,
     )
     assert state.text == "1 GPU for carol, for 4h: number 2 in the line, likely from 13:00 (an estimate, no promise)"
+    foretold, *_ = about_reservation(
+        records(row), row, [], place=InLine(2, at(300), foreseen=True), obstacles=[], show=clock
+    )
+    assert foretold.text.endswith("number 2 in the line, likely from 13:00 (a forecast, no promise)")
     assert state.at == row.created_at
     assert [(one.code, one.text) for one in (first, second)] == [
         ("no_capacity", "0 of 2 are free"),
