@@ -54,12 +54,12 @@ def report(out: Output, *, since: int, by: str, forecast: bool) -> None:
         show_forecast(out, policy or Policy(), times.now)
         return
     start = times.now - timedelta(seconds=since)
-    rows = usage.report(_ground(policy or Policy(), start), since=start, now=times.now, by=by)
+    rows = usage.report(ground(policy or Policy(), start), since=start, now=times.now, by=by)
     title = f"since {times.show(start)} ({short_duration(since)})"
     out.items("report", rows, report_columns(by, rows, form=out.form), title=title)
 
 
-def _ground(policy: Policy, start: datetime) -> Ground:
+def ground(policy: Policy, start: datetime) -> Ground:
     """What the inventory knows of the time; nothing where it has never been made."""
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli import looks  # noqa: PLC0415

@@ -52,6 +52,7 @@ def _made_up() -> Sequence[str]:
 @click.option(
     "--synthetic", type=Offered("name", str, _made_up), metavar="NAME", help="A made-up lab instead of a file."
 )
+@click.option("--history", type=params.DURATION, metavar="D", help="What this lab asked for in the last 30d, …")
 @click.option("--servers", type=click.IntRange(min=1), metavar="N", help="How many servers the lab has.")
 @click.option("--gpus-per-server", type=click.IntRange(min=1), metavar="N", help="How many cards each of them has.")
 @click.option(
@@ -73,6 +74,7 @@ def simulate(
     *,
     file: Path | None,
     synthetic: str | None,
+    history: int | None,
     servers: int | None,
     gpus_per_server: int | None,
     rules: tuple[str, ...],
@@ -80,7 +82,7 @@ def simulate(
     seed: int,
     html: Path | None,
 ) -> None:
-    """Try rules and policies on a trace, in virtual time. Nothing real is touched.
+    """Try rules and policies in virtual time: on a trace, a made-up lab, or on what was asked for here.
 
     FILE is a trace; its kind is known by its header. Each --rule is a run of its own, and lxgpu one for each --policy;
     without either, lxgpu runs alone. WAIT is from the submission to the first start, JCT to the end; P95 is the wait
@@ -95,6 +97,7 @@ def simulate(
     wanted = Wanted(
         file=file,
         synthetic=synthetic,
+        history_s=history,
         servers=servers,
         gpus_per_server=gpus_per_server,
         rules=rules,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
+    from lxgpu.cli.render import Screen
     from lxgpu.model.quota import Policy
     from lxgpu.simulate.jobs import Lab, Workload
     from lxgpu.simulate.rules import Make
@@ -25,6 +26,7 @@ class Wanted:
 
     file: Path | None
     synthetic: str | None
+    history_s: int | None
     servers: int | None
     gpus_per_server: int | None
     rules: tuple[str, ...]
@@ -33,18 +35,21 @@ class Wanted:
     html: Path | None
 
 
-def chosen(wanted: Wanted) -> tuple[Workload, Lab]:
+def chosen(screen: Screen, wanted: Wanted) -> tuple[Workload, Lab]:
     """The demand and the lab.
 
     Raises:
         LxgpuError: `usage`: no input or several, a lab of no known size. `bad_file`: what is wrong with the file.
-            `not_found`: there is no such made-up lab.
+            `not_found`: there is no such made-up lab, or nothing has happened in that time.
     """
-    given = [name for name, value in (("FILE", wanted.file), ("--synthetic", wanted.synthetic)) if value is not None]
+    typed = (("FILE", wanted.file), ("--synthetic", wanted.synthetic), ("--history", wanted.history_s))
+    given = [name for name, value in typed if value is not None]
     if len(given) != 1:
-        what = f"{' and '.join(given)} are two things to simulate" if given else "there is nothing to simulate"
-        why = "what is asked for comes from a trace (FILE) or is made up (--synthetic)"
+        what = f"{' and '.join(given)} are {len(given)} things to simulate" if given else "there is nothing to simulate"
+        why = "what is asked for comes from a trace (FILE), is made up (--synthetic), or was asked for here (--history)"
         raise LxgpuError("usage", what, why=why, fix="name one of them, as in lxgpu simulate --synthetic lab")
+    if wanted.history_s is not None:
+        return _history(screen, wanted, wanted.history_s)
     from lxgpu.simulate.jobs import Lab  # noqa: PLC0415 -- not for --help
 
     if wanted.synthetic is not None:
@@ -58,6 +63,26 @@ def chosen(wanted: Wanted) -> tuple[Workload, Lab]:
     return read(cast("Path", wanted.file)), lab
 
 
+def _history(screen: Screen, wanted: Wanted, lasts_s: int) -> tuple[Workload, Lab]:
+    """What was asked for here, by the groups of the policy in force, on the cards that are known."""
+    from datetime import timedelta  # noqa: PLC0415 -- not for --help
+
+    from lxgpu.cli.report import ground  # noqa: PLC0415
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415
+    from lxgpu.model.quota import Policy  # noqa: PLC0415
+    from lxgpu.simulate.jobs import Lab  # noqa: PLC0415
+    from lxgpu.simulate.readers.history import history, own_lab  # noqa: PLC0415
+
+    times, policy = lab_times(screen)
+    since = times.now - timedelta(seconds=lasts_s)
+    found = ground(policy or Policy(), since)
+    workload = history(found, since=since, now=times.now)
+    own = own_lab(found.records.cards)
+    if own is None:
+        return workload, Lab(*_size(wanted))
+    return workload, Lab(wanted.servers or own.servers, wanted.gpus_per_server or own.gpus_per_server)
+
+
 def _size(wanted: Wanted) -> tuple[int, int]:
     """Servers and cards of each, which a trace does not tell."""
     if wanted.servers is not None and wanted.gpus_per_server is not None:
@@ -65,7 +90,7 @@ def _size(wanted: Wanted) -> tuple[int, int]:
     typed = (("--servers", wanted.servers), ("--gpus-per-server", wanted.gpus_per_server))
     lacking = [name for name, value in typed if value is None]
     what = f"{' and '.join(lacking)} {'are' if len(lacking) > 1 else 'is'} missing"
-    why = "a trace says what was asked for, not on how many cards"
+    why = "what is simulated says what was asked for, not on how many cards"
     fix = f"add {' '.join(f'{name} N' for name in lacking)}"
     raise LxgpuError("usage", f"the lab has no size: {what}", why=why, fix=fix)
 

@@ -21,7 +21,7 @@ _MOST = 8
 
 def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
     """Everything from the input to the output; what cannot work is said before the first run."""
-    workload, lab = simulateinput.chosen(wanted)
+    workload, lab = simulateinput.chosen(out.screen, wanted)
     runs = asked(wanted.rules, simulateinput.policies(wanted, lab))
     if wanted.html is not None:
         simulatepage.check(wanted.html)
@@ -41,7 +41,8 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
 def title(workload: Workload, lab: Lab) -> str:
     """What was played, where: the line above the table."""
     servers = f"{lab.servers} server{'s' * (lab.servers != 1)} of {n_gpus(lab.gpus_per_server)}"
-    return f"{workload.name}: {len(workload.jobs):,} jobs on {servers}"
+    jobs = f"{len(workload.jobs):,} job{'s' * (len(workload.jobs) != 1)}"
+    return f"{workload.name}: {jobs} on {servers}"
 
 
 def play_all(

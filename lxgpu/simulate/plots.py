@@ -96,7 +96,7 @@ def need() -> None:
 
 def shares(runs: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Which share of the jobs waited at most how long: of each run points (seconds, share)."""
-    with _drawing(3.1) as (figure, svg):
+    with _drawing(2.8 + _room(len(runs))) as (figure, svg):
         axes = figure.subplots()
         for number, (name, points) in enumerate(runs.items()):
             waits = [max(wait, LEAST_S) for wait, _ in points]
@@ -120,7 +120,7 @@ def spreads(groups: Mapping[str, Mapping[str, Spread]]) -> str:
     """The waits of each group under each run: a box from a quarter to three quarters, whiskers from 5 to 95 %."""
     names = list(dict.fromkeys(run for some in groups.values() for run in some))
     rows = [(group, run) for group in groups for run in (*names, "")][:-1]
-    with _drawing(0.9 + 0.24 * len(rows) + 0.22 * len(names)) as (figure, svg):
+    with _drawing(0.7 + 0.24 * len(rows) + _room(len(names))) as (figure, svg):
         axes = figure.subplots()
         for place, (group, run) in enumerate(rows):
             if spread := groups[group].get(run):
@@ -145,9 +145,8 @@ def use(at_s: Sequence[float], held: Sequence[float], working: Sequence[float], 
         times = [at / unit for at in at_s]
         axes.fill_between(times, working, step="post", color=COLOURS[0], linewidth=0, label="at work")
         if any(one - other > cards / 1000 for one, other in zip(held, working, strict=True)):
-            axes.fill_between(
-                times, held, working, step="post", color=COLOURS[5], linewidth=0, hatch="///", label="held, idle"
-            )
+            idle = axes.fill_between(times, held, working, step="post", label="held, idle")
+            idle.set(facecolor=LIGHT[2], edgecolor=_INK, hatch="////", linewidth=0)
         axes.axhline(cards, color=_INK, linewidth=1, linestyle="--", label="all cards")
         axes.set(xlabel=f"{name} since the beginning", ylabel="cards", ylim=(0, cards * 1.04), xlim=(0, end_s / unit))
         _legend(figure, 3)
@@ -156,7 +155,7 @@ def use(at_s: Sequence[float], held: Sequence[float], working: Sequence[float], 
 
 def line(runs: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, end_s: float) -> str:
     """How many jobs wait for their first start, over time: of each run its times and counts."""
-    with _drawing(2.9) as (figure, svg):
+    with _drawing(2.6 + _room(len(runs))) as (figure, svg):
         axes = figure.subplots()
         unit, name = _unit(end_s)
         for number, (run, (at_s, counts)) in enumerate(runs.items()):
@@ -269,6 +268,11 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
-def _legend(figure: Figure, columns: int) -> None:
+def _room(count: int) -> float:
+    """Inches that a legend of so many names takes."""
+    return 0.25 if count <= _FEW else 0.25 * ((count + 1) // 2)
+
+
+def _legend(figure: Figure, count: int) -> None:
     if figure.axes[0].get_legend_handles_labels()[0]:
-        figure.legend(loc="outside lower left", ncols=1 if columns > _FEW else max(columns, 1), handlelength=2.6)
+        figure.legend(loc="outside lower left", ncols=max(count, 1) if count <= _FEW else 2, handlelength=2.6)

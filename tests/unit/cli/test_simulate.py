@@ -8,9 +8,14 @@ import json
 import os
 import re
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from inventory_rows import assignment, card, instance, person
 from json_shapes import faults
+
+from lxgpu.inventory.store import open_inventory
+from lxgpu.model.assignment import AssignmentState
 
 JOBS = """\
 job_id,group,gpus,submit_s,duration_s
@@ -100,7 +105,7 @@ def test_on_a_terminal_a_bar_grows(on_terminal, tmp_path):
             ["--rule", "fifo", "--servers", "2"],
             [
                 "error[usage] the lab has no size: --gpus-per-server is missing",
-                "why: a trace says what was asked for, not on how many cards",
+                "why: what is simulated says what was asked for, not on how many cards",
                 "fix: add --gpus-per-server N",
             ],
         ),
@@ -108,7 +113,7 @@ def test_on_a_terminal_a_bar_grows(on_terminal, tmp_path):
             ["--rule", "fifo"],
             [
                 "error[usage] the lab has no size: --servers and --gpus-per-server are missing",
-                "why: a trace says what was asked for, not on how many cards",
+                "why: what is simulated says what was asked for, not on how many cards",
                 "fix: add --servers N --gpus-per-server N",
             ],
         ),
@@ -199,7 +204,7 @@ def test_a_made_up_lab_needs_nothing_more(lxgpu):
     ("words", "code", "what"),
     [
         ([], "usage", "there is nothing to simulate"),
-        (["jobs.csv", "--synthetic", "lab"], "usage", "FILE and --synthetic are two things to simulate"),
+        (["jobs.csv", "--synthetic", "lab"], "usage", "FILE and --synthetic are 2 things to simulate"),
         (["--synthetic", "lb"], "not_found", "there is no made-up lab 'lb'"),
     ],
 )
@@ -210,3 +215,42 @@ def test_there_is_one_thing_to_simulate(lxgpu, words, code, what):
     assert ran.stdout == ""
     assert ran.stderr.startswith(f"error[{code}] {what}\n")
     assert "\nfix: " in ran.stderr
+
+
+@pytest.fixture
+def lived(tmp_path):
+    """The variables of a lab of four cards in which alice has held two for ten hours, and bob had one before."""
+    now = datetime.now(UTC)
+    with open_inventory(tmp_path / "inventory.db") as inventory, inventory.write(actor="test", now=now) as tx:
+        for number, name in enumerate(("alice", "bob")):
+            tx.put(person(name, uid=2000 + number, ssh_port=22000 + number))
+            tx.put(instance(name))
+        for number in range(4):
+            tx.put(card(f"GPU-{number}", pci=f"0000:0{number}:00.0"))
+        for number in range(2):
+            tx.put(assignment(f"a{number}", f"GPU-{number}", since=now - timedelta(hours=10)))
+        over = {"state": AssignmentState.CLOSED, "closed_at": now - timedelta(hours=15)}
+        tx.put(assignment("b0", "GPU-2", instance="bob", since=now - timedelta(hours=20), **over))
+    (tmp_path / "policy.yaml").write_text("version: 1\ngroups: {vision: {members: [alice]}}\n", encoding="utf-8")
+    return {"LXGPU_STATE_DIR": str(tmp_path), "LXGPU_POLICY": str(tmp_path / "policy.yaml")}
+
+
+def test_the_labs_own_past_is_played_on_the_cards_it_has(lxgpu, lived):
+    """The lab's own past is played on the cards it has, with the groups of its policy; on others if that is said."""
+    words = ("simulate", "--history", "2d", "--rule", "fifo")
+    ran = lxgpu(*words, "-o", "json", env=lived)
+    assert ran.returncode == 0, ran.stderr
+    (found,) = json.loads(ran.stdout)["items"]
+    assert (found["jobs"], found["wait_by_group"], found["false_reclaims"]) == (2, {"(no group)": 0, "vision": 0}, 0)
+    assert lxgpu(*words, env=lived).stdout.startswith("history: 2 jobs on 1 server of 4 GPUs\n")
+    small = lxgpu(*words, "--gpus-per-server", "1", env=lived)
+    assert small.stdout.startswith("history: 1 job on 1 server of 1 GPU\n")
+    assert "1 job is larger than the lab of 1 GPU and left out" in small.stderr
+
+
+def test_a_lab_without_a_past_says_so(lxgpu, tmp_path):
+    """A lab without a past says so, and nothing is made by looking."""
+    ran = lxgpu("simulate", "--history", "2d", "--rule", "fifo", env={"LXGPU_STATE_DIR": str(tmp_path / "none")})
+    assert ran.returncode == 3
+    assert "error[not_found] nobody held or wanted a card since" in ran.stderr
+    assert not (tmp_path / "none").exists()
