@@ -39,6 +39,10 @@ class Room:
         """How many servers have at least so many free cards."""
         return sum(map(len, self._with[gpus:]))
 
+    def largest(self) -> int:
+        """How many free cards the server has that has most."""
+        return next(gpus for gpus in range(self._most, -1, -1) if self._with[gpus])
+
     def change(self, server: int, before: int, after: int) -> None:
         """A server has another number of free cards."""
         del self._with[before][server]

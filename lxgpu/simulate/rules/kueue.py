@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 from lxgpu.model.quota import Policy
 from lxgpu.simulate.floor import Floor
@@ -21,7 +22,10 @@ class Kueue:
     (what no group owns too); reclaimWithinCohort: Any, withinClusterQueue: Never and no borrowWithinCohort, both as by
     default; queueingStrategy: BestEffortFIFO; one priority. In each cycle the first workload of each queue that is
     not parked is tried, those within their nominal quota before those that borrow, then the oldest first. One that
-    cannot be admitted is parked until something ends or is evicted, so the next one of its queue is tried.
+    cannot be admitted is parked until something ends or is evicted, so the next one of its queue is tried. Then those
+    return that might be admitted; in the source all do, and while a hopeless one is the first of its queue again,
+    younger ones of other queues come before the next one behind it, only to be evicted for it: on lab12x8 816 victims
+    instead of 462, and 35 h of waiting instead of 32. That is left out in its favour.
 
     A workload that stays within its queue's nominal quota may reclaim. Candidates are the workloads of queues that
     borrow, the one admitted last first, and only as long as their queue still borrows; they are removed one by one
@@ -111,8 +115,16 @@ class Kueue:
         self._usage[self._floor.jobs[job].group] -= self._floor.jobs[job].gpus
 
     def _reopen(self) -> None:
-        for queue in self._queues.values():
-            queue.reopen()
+        """Those return who fit as it is, or may reclaim."""
+        room = self._floor.rooms[0]
+        most, largest = self._floor.lab.gpus_per_server, room.largest()
+        for group, queue in self._queues.items():
+            reach = max(largest, self._nominal[group] - self._usage[group])
+            queue.reopen(partial(_within, reach=reach, most=most, free=room.free))
+
+
+def _within(gpus: int, *, reach: int, most: int, free: int) -> bool:
+    return gpus <= reach or most < gpus <= free
 
 
 def kueue(workload: Workload, lab: Lab, policy: Policy | None) -> tuple[Floor, Kueue]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
@@ -66,13 +66,13 @@ class Lines(Generic[Kind]):
         """Nobody of that kind finds a place now."""
         self._closed.add(kind)
 
-    def reopen(self) -> None:
-        """Everybody may find a place again."""
-        for kind in self._closed:
+    def reopen(self, which: Callable[[Kind], bool] = lambda _kind: True) -> None:
+        """Everybody of those kinds may find a place again."""
+        for kind in [kind for kind in self._closed if which(kind)]:
+            self._closed.remove(kind)
             line = self._lines[kind]
             if line:
                 heappush(self._firsts, (*line[0], self._number[kind]))
-        self._closed.clear()
 
     def _next(self, kind: Kind) -> None:
         line = self._lines[kind]

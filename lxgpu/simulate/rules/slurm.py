@@ -70,7 +70,7 @@ class Slurm:
         """First all who can start in normal, then those who fit as they are."""
         while self._exempt and self._exempt[0] <= self._floor.now:
             self._exempt.popleft()
-            self._normal.reopen()
+            self._normal.reopen(self._within)
         while (first := self._normal.first()) is not None:
             job, kind = first
             place = self._place_in_normal(*kind)
@@ -90,7 +90,7 @@ class Slurm:
                 self._scavenge(job, place)
 
     def _place_in_normal(self, group: str, gpus: int) -> Place | None:
-        if gpus > self._left[group]:
+        if not self._within((group, gpus)):
             return None
         place = self._floor.rooms[0].find(gpus)
         if place is not None:
@@ -136,14 +136,17 @@ class Slurm:
             self._exempt.append(self._floor.now + self._exempt_s)
             self._floor.wake(self._exempt[-1])
         else:
-            self._normal.reopen()
+            self._normal.reopen(self._within)
 
     def _drop(self, job: int) -> None:
         self._normal.drop(job)
         self._scavenger.drop(job)
 
+    def _within(self, kind: tuple[str, int]) -> bool:
+        return kind[1] <= self._left[kind[0]]
+
     def _reopen(self) -> None:
-        self._normal.reopen()
+        self._normal.reopen(self._within)
         self._scavenger.reopen()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulate_oracle import Oracle
 
@@ -93,6 +93,7 @@ def test_what_is_delivered_was_asked_for_or_is_lost(name, jobs, servers):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40)
 @given(jobs=_jobs(holders=True))
 def test_with_holders_no_more_is_delivered_than_they_worked_and_the_cards_come_back(name, jobs):
     """With holders no more is delivered than they worked and the cards come back."""
@@ -103,6 +104,7 @@ def test_with_holders_no_more_is_delivered_than_they_worked_and_the_cards_come_b
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40)
 @given(jobs=_jobs(holders=True))
 def test_the_same_workload_gives_the_same_run(name, jobs):
     """The same workload gives the same run."""
