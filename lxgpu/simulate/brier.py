@@ -5,13 +5,14 @@ It must win in the first and must not in the second, where there is nothing to k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from random import Random
 
 from lxgpu.policy.brier import Score, score
 from lxgpu.policy.forecast import Stretch
+from lxgpu.simulate.jobs import Job, Workload
 
 AHEAD_S = (900, 3600, 7200)
 """Coming back within a quarter of an hour, an hour, two."""
@@ -64,6 +65,23 @@ def measure(
     made = history(lab, holders=holders, since=since, until=now, seed=seed)
     begin = now - timedelta(weeks=asked_weeks)
     return score(made, lab.zone, half_life_s=half_life_s, since=begin, now=now, within_s=AHEAD_S)
+
+
+def pauses(workload: Workload, *, window_s: float) -> tuple[Stretch, ...]:
+    """The stretches of idleness of a workload's holders, as if each got its cards when it asked and kept them.
+
+    `window_s` is for how long a card is without work before it counts as idle.
+    """
+    return tuple(one for job in workload.jobs if job.bursts for one in _pauses(workload, job, window_s))
+
+
+def _pauses(workload: Workload, job: Job, window_s: float) -> Iterator[Stretch]:
+    end_s = job.submit_s + job.duration_s
+    rests = [job.submit_s, *(burst.start_s + burst.work_s for burst in job.bursts)]
+    for rest, back in zip(rests, [*(burst.start_s for burst in job.bursts), end_s], strict=True):
+        since, until = (workload.start + timedelta(seconds=at) for at in (rest + window_s, min(back, end_s)))
+        if since < until:
+            yield Stretch(job.owner, since, until, ended=back < end_s)
 
 
 def _back(lab: MadeUp, at: datetime, until: datetime, rolls: Random) -> datetime:

@@ -9,7 +9,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from lxgpu.policy.brier import LEAST_DAYS, Score, score
-from lxgpu.simulate.brier import AHEAD_S, LABS, history, measure
+from lxgpu.simulate.brier import AHEAD_S, LABS, history, measure, pauses
+from lxgpu.simulate.jobs import Burst, Job, Lab, Workload
+from lxgpu.simulate.synthetic import generate
 
 NOW = datetime(2027, 6, 7, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -69,3 +71,29 @@ def test_too_few_days_prove_nothing() -> None:
     assert found.days == LEAST_DAYS - 1
     assert found.lead > 2 * found.error
     assert not found.proven
+
+
+def test_a_holders_pauses_begin_a_window_after_its_work() -> None:
+    """What goes on until the cards are given back has no end that anybody saw."""
+    bursts = (Burst(3600, 600), Burst(5000, 100), Burst(20_000, 100), Burst(90_000, 100))
+    job = Job("j", "ann", 1, 0.0, 30_000.0, bursts=bursts)
+    batch = Job("b", "bob", 1, 0.0, 30_000.0)
+    start = datetime(2027, 1, 4, tzinfo=UTC)
+    found = pauses(Workload("two", (job, batch), start=start), window_s=1800)
+    told = [((one.since - start).total_seconds(), (one.until - start).total_seconds(), one.ended) for one in found]
+    assert told == [(1800, 3600, True), (6900, 20_000, True), (21_900, 30_000, False)]
+    assert {one.who for one in found} == {"ann"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_people_who_hold_cards_and_sleep_at_night_are_told_ahead(seed: int) -> None:
+    """In a lab that was not made up for this: within an hour at less than half of both."""
+    there = generate("idle", Lab(2, 8), days=56, seed=seed)
+    now = there.start + timedelta(days=56)
+    seen = pauses(there, window_s=7200)
+    begin = now - timedelta(days=28)
+    (found,) = score(seen, UTC, half_life_s=LIFE_S, since=begin, now=now, within_s=(3600,))
+    assert found.proven
+    assert found.forecast is not None
+    assert found.usual is not None
+    assert found.forecast < 0.5 * found.usual
