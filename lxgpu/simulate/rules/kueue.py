@@ -30,7 +30,7 @@ class Kueue:
     A workload that stays within its queue's nominal quota may reclaim. Candidates are the workloads of queues that
     borrow, the one admitted last first, and only as long as their queue still borrows; they are removed one by one
     until it fits, and then, from the last but one back, each is put back with whom it fits too. An evicted workload
-    keeps its place by when it was created.
+    keeps its place by when it was created; so does a holder, whose hold runs on meanwhile.
 
     Where it is placed: quota alone would admit a job of 8 cards when 8 are free on several servers. Here it fits when
     one server has room, as with topology-aware scheduling where the host name is the required level (its best fit:

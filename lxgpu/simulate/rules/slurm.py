@@ -31,7 +31,7 @@ class Slurm:
     Who is preempted, as in the source: running scavengers past their exempt time, the one that started last first,
     are taken out one by one until a node has room; then twice the last one taken and those on that node are put to
     the front and it is done again; those of the taken ones that are on that node are requeued. A requeued job waits
-    as if it were submitted then (its age is counted anew).
+    as if it were submitted then (its age is counted anew); so does a holder, whose hold runs on meanwhile.
 
     Left out: backfill's time limits and plans (a job behind starts wherever there is room), priority by fair-share
     and size, grace times, the seconds between preemption and start and the delay after a requeue, partitions.
