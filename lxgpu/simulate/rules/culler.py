@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
-from math import ceil
+from math import ceil, inf
 
 from lxgpu.model.quota import Policy
 from lxgpu.simulate.floor import Floor
@@ -56,7 +56,7 @@ class Culler:
         now, floor = self._floor.now, self._floor
         while self._checks and self._checks[0][0] <= now:
             _, job = heappop(self._checks)
-            if now - self._idle.get(job, now) >= self._timeout_s:
+            if self._idle.get(job, inf) + self._timeout_s <= now:
                 self._cull(job)
         while self._back and self._back[0][0] <= now:
             self._line.append(heappop(self._back)[1])
@@ -75,7 +75,7 @@ class Culler:
         self._idle[job] = self._floor.now
         due = self._floor.now + self._timeout_s
         if self._every_s:
-            due = ceil(due / self._every_s) * self._every_s
+            due = max(due, ceil(due / self._every_s) * self._every_s)
         heappush(self._checks, (due, job))
         self._floor.wake(due)
 

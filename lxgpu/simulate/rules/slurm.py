@@ -108,8 +108,8 @@ class Slurm:
 
     def _victims(self, gpus: int) -> tuple[list[int], Place] | None:
         """Who goes, and where the job starts then."""
-        before = self._floor.now - self._exempt_s
-        order = [job for job, since in reversed(self._scavenging.items()) if since <= before]
+        now, exempt_s = self._floor.now, self._exempt_s
+        order = [job for job, since in reversed(self._scavenging.items()) if since + exempt_s <= now]
         passes = 0
         while True:
             trial = Trial(self._floor, gpus)

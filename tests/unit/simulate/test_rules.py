@@ -193,6 +193,16 @@ def test_who_is_idle_too_long_is_culled_and_asks_again_when_it_would_work(times,
     assert floor.reclaimed_gpu_s == reclaimed_s
 
 
+@pytest.mark.parametrize("at", [0.1, 0.7, 1.1, 1234.567, 86_400.3])
+def test_a_time_out_that_is_no_whole_number_comes_too(at):
+    """A time-out that is no whole number comes too."""
+    holder = Job("h", "h", 1, at, 90_000, bursts=(Burst(at, 0.3),))
+    assert _culled([holder], timeout_s=3599.9, every_s=0).stops == [1]
+    assert _culled([holder], timeout_s=3599.9, every_s=0.7).stops == [1]
+    jobs = [_job(2, at, 9000, "b"), _job(1, at + 0.2, 100, "a")]
+    assert _slurm(jobs, 1799.9, a=2, b=0).first_start == [at, at + 1799.9]
+
+
 def test_a_holder_is_culled_though_nobody_waits_and_never_while_it_works():
     """A holder is culled though nobody waits and never while it works."""
     floor = _culled([HOLDER])
