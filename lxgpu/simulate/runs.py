@@ -14,7 +14,9 @@ from lxgpu.simulate.rules import Make
 from lxgpu.simulate.series import Series, Watcher
 
 OURS = "lxgpu"
-"""The one rule that reads policies."""
+"""The rule that a policy file is written for."""
+DIVIDING = frozenset({"static", "slurm", "kueue"})
+"""Rules that give groups what a policy guarantees them, and read nothing else of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Run:
 
 
 def asked(rules: Sequence[str], policies: Sequence[tuple[str, Policy]]) -> list[Asked]:
-    """The runs in the order of the command line, each once; lxgpu with each of several policies.
+    """The runs in the order of the command line, each once; lxgpu with each policy, rules that divide with the first.
 
     Policies without any rule ask for lxgpu; with rules but without lxgpu among them too, after those.
     """
@@ -51,10 +53,8 @@ def asked(rules: Sequence[str], policies: Sequence[tuple[str, Policy]]) -> list[
         wanted.append(OURS)
     found: list[Asked] = []
     for rule in wanted:
-        if rule == OURS and policies:
-            found += [Asked(rule, name, policy) for name, policy in policies]
-        else:
-            found.append(Asked(rule))
+        read = policies if rule == OURS else policies[:1] if rule in DIVIDING else []
+        found += [Asked(rule, name, policy) for name, policy in read] or [Asked(rule)]
     return found
 
 

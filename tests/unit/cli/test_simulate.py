@@ -7,15 +7,22 @@ import io
 import json
 import os
 import re
+import shlex
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from inventory_rows import assignment, card, instance, person
-from json_shapes import faults
+from json_shapes import SHAPES, faults
 
+from lxgpu.cli.simulating import COLUMNS
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.assignment import AssignmentState
+from lxgpu.simulate.rules import RULES
+from lxgpu.simulate.synthetic import MODELS
+
+ROOT = Path(__file__).resolve().parents[3]
 
 JOBS = """\
 job_id,group,gpus,submit_s,duration_s
@@ -254,3 +261,41 @@ def test_a_lab_without_a_past_says_so(lxgpu, tmp_path):
     assert ran.returncode == 3
     assert "error[not_found] nobody held or wanted a card since" in ran.stderr
     assert not (tmp_path / "none").exists()
+
+
+def _documented():
+    """The calls of `lxgpu simulate` in the documents, as words."""
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("docs/simulate.md", "README.md")]
+    return [line for text in texts for line in re.findall(r"^[#$] lxgpu (simulate [^#\n]+)", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("line", _documented())
+def test_what_the_documents_say_can_be_typed(lxgpu, lived, tmp_path, monkeypatch, line):
+    """What the documents say can be typed, with the trace that stands there and a lab of one's own."""
+    monkeypatch.chdir(tmp_path)
+    document = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
+    Path("jobs.csv").write_text(re.search(r"^```csv\n(.*?)^```", document, re.DOTALL | re.MULTILINE)[1], "utf-8")
+    Path("new-policy.yaml").write_text("version: 1\ngroups: {vision: {total: {guaranteed: 2}}}\n", encoding="utf-8")
+    ran = lxgpu(*shlex.split(line.replace("/etc/lxgpu/", "")), env=lived)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout
+    assert [name for name in re.findall(r"--html (\S+)", line) if not Path(name).stat().st_size] == []
+
+
+def test_the_example_in_the_documents_shows_what_comes(lxgpu, tmp_path, monkeypatch):
+    """The example in the documents shows what comes."""
+    monkeypatch.chdir(tmp_path)
+    document = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
+    Path("jobs.csv").write_text(re.search(r"^```csv\n(.*?)^```", document, re.DOTALL | re.MULTILINE)[1], "utf-8")
+    shown = re.search(r"^```text\n(.*?)^```", document, re.DOTALL | re.MULTILINE)[1]
+    assert lxgpu(*shlex.split(_documented()[0])).stdout == shown
+
+
+def test_each_figure_is_explained():
+    """Each figure that is promised, and each column of the table, is explained in the documents."""
+    document = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
+    table = document.partition("## What the figures mean")[2].partition("## The page")[0]
+    assert set(re.findall(r"`([a-z0-9_]+)`", table)) >= set(SHAPES["simulations"])
+    assert [column.header for column in COLUMNS if not re.search(rf"\b{column.header}\b", table)] == []
+    assert [rule for rule in RULES if f"| `{rule}` |" not in document] == []
+    assert [name for name in MODELS if f"| `{name}` |" not in document] == []

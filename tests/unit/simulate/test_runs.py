@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lxgpu.model.quota import Policy
+from lxgpu.model.quota import Group, Policy, Total
 from lxgpu.simulate.jobs import Burst, Job, Lab, Workload, in_time
 from lxgpu.simulate.outcome import group_of
-from lxgpu.simulate.rules import make
-from lxgpu.simulate.runs import Asked, asked, fitting, run
+from lxgpu.simulate.rules import RULES, make
+from lxgpu.simulate.runs import DIVIDING, OURS, Asked, asked, fitting, run
 from lxgpu.simulate.series import FREE, OTHERS, Curve
 
 ONE, TWO = ("one.yaml", Policy()), ("two.yaml", Policy(admins=frozenset({"ann"})))
@@ -25,13 +25,25 @@ ONE, TWO = ("one.yaml", Policy()), ("two.yaml", Policy(admins=frozenset({"ann"})
         (["fifo", "sjf", "fifo"], [], ["fifo", "sjf"]),
         ([], [ONE, TWO], ["lxgpu one.yaml", "lxgpu two.yaml"]),
         (["fifo"], [ONE], ["fifo", "lxgpu one.yaml"]),
-        (["lxgpu", "static"], [ONE, TWO], ["lxgpu one.yaml", "lxgpu two.yaml", "static"]),
+        (["lxgpu", "static"], [ONE, TWO], ["lxgpu one.yaml", "lxgpu two.yaml", "static one.yaml"]),
     ],
 )
 def test_each_rule_runs_once_and_lxgpu_once_for_each_policy(rules, policies, wanted):
-    """Each rule runs once, and lxgpu once for each policy."""
+    """Each rule runs once, and lxgpu once for each policy; rules that divide the lab do it by the first one."""
     assert [one.name for one in asked(rules, policies)] == wanted
     assert all((one.rules is not None) == (one.policy is not None) for one in asked(rules, policies))
+
+
+@pytest.mark.parametrize("rule", sorted(set(RULES) - {OURS}))
+def test_a_rule_that_is_not_said_to_read_a_policy_does_not(rule):
+    """A rule that is not said to read a policy does not, and one that is does."""
+    jobs = tuple(Job(str(at), "p", 4, at, 900, group=group) for at, group in enumerate(["red", "blue", "blue"] * 9))
+    work, promised = Workload("w", jobs), {"red": 12, "blue": 4}
+    groups = {name: Group(name, total=Total(guaranteed=count)) for name, count in promised.items()}
+    without, by_policy = (
+        run(work, Lab(4, 4), Asked(rule, "f", one), make(rule)) for one in (None, Policy(groups=groups))
+    )
+    assert (without.outcome.wait_by_group != by_policy.outcome.wait_by_group) == (rule in DIVIDING)
 
 
 def test_what_is_larger_than_the_lab_is_left_out():
