@@ -10,13 +10,15 @@ from lxgpu.figures import n_gpus
 from lxgpu.instants import at_wall, show_instant
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Policy
-from lxgpu.model.request import ReserveRequest
+from lxgpu.model.request import Need, ReserveRequest
+from lxgpu.model.reservation import Kind
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.bounds import Asked, over_hours, over_limits, over_open
 from lxgpu.policy.calendar import Skyline, Span, capacity, promises
 from lxgpu.policy.freewindow import into_guarantees
 from lxgpu.policy.lookup import promised_by_pool, reservations_by_id
+from lxgpu.policy.stayers import MOST_TRIES, first_left
 from lxgpu.units import format_duration, short_duration
 
 JUST_NOW_S = 60
@@ -69,7 +71,7 @@ def room_for_all(
     if not found:
         return ()
     dates = (
-        f"{start.astimezone(snapshot.policy.zone):%Y-%m-%d} ({_who(snapshot, pool, start, until, but)})"
+        f"{start.astimezone(snapshot.policy.zone):%Y-%m-%d} ({who_has(snapshot, pool, start, until, but)})"
         for start, until in times
         if start in found
     )
@@ -101,7 +103,7 @@ def room(
     if free >= request.gpus:
         return ()
     text = f"{_cards(request.gpus, pool)} asked for, {max(free, 0)} of {line.capacity} have that time free"
-    if who := _who(snapshot, pool, start, until, but):
+    if who := who_has(snapshot, pool, start, until, but):
         text += f": {who}"
     at = next_room(snapshot, request, pool=pool, after=start, duration_s=(until - start).total_seconds(), but=but)
     if at is None:
@@ -119,9 +121,42 @@ def next_room(
     duration_s: float,
     but: frozenset[str] = frozenset(),
 ) -> datetime | None:
-    """The first start, not before `after`, for which the calendar has room, within the horizon; None: there is none."""
+    """The first start, not before `after`, for which there is room within the horizon; None: nothing tells of one.
+
+    The calendar has room then, and enough of those who hold cards are gone or have to yield.
+    """
+    need = need_at(snapshot, request, pool, after, after + timedelta(seconds=duration_s))
+    return first_left(snapshot, need, but=but, room=_line(snapshot, request, pool, but))
+
+
+def series_room(
+    snapshot: Snapshot, request: ReserveRequest, *, pool: str, after: datetime, duration_s: float
+) -> datetime | None:
+    """The first start within a week from `after` at which all weeks of a series have room; None: there is none."""
+    length = timedelta(seconds=duration_s)
     horizon = snapshot.now + timedelta(seconds=snapshot.policy.rules.bookings.horizon_s)
-    return _line(snapshot, request, pool, but).first_fit(request.gpus, duration_s, after, horizon)
+    at = after
+    for _ in range(MOST_TRIES):
+        try:
+            times = occurrences(at, at + length, horizon, snapshot.policy.zone)
+        except LxgpuError:  # one of its weeks has no such time
+            return None
+        found = [next_room(snapshot, request, pool=pool, after=start, duration_s=duration_s) for start, _ in times]
+        late = [first - start for first, (start, _) in zip(found, times, strict=True) if first is not None]
+        if len(late) < len(found):
+            return None
+        if not any(late):
+            return at
+        at += max(late)
+        if at >= after + timedelta(weeks=1):
+            return None
+    return None
+
+
+def need_at(snapshot: Snapshot, request: ReserveRequest, pool: str, start: datetime, until: datetime) -> Need:
+    """What a booking of that time asks of those who hold cards of the model."""
+    name = class_of(snapshot, request)
+    return Need(request.instance, request.owner, request.gpus, name, start, until, pool, kind=Kind.BOOKING)
 
 
 def occurrences(start: datetime, until: datetime, horizon: datetime, zone: tzinfo) -> tuple[Times, ...]:
@@ -227,7 +262,7 @@ def _line(snapshot: Snapshot, request: ReserveRequest, pool: str, but: frozenset
     return Skyline(capacity(snapshot, pool), spans)
 
 
-def _who(snapshot: Snapshot, pool: str, start: datetime, until: datetime, but: frozenset[str] = frozenset()) -> str:
+def who_has(snapshot: Snapshot, pool: str, start: datetime, until: datetime, but: frozenset[str] = frozenset()) -> str:
     """Whose bookings lie in that time, the first to begin first."""
     known = reservations_by_id(snapshot.records.reservations)
     spans = promises(snapshot, snapshot.seen.host, pool, but=but)

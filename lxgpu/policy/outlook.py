@@ -70,7 +70,7 @@ def outlook(
     for row in _occupants(snapshot, cards):
         of = row.reservation or ""
         if row.id not in but and of not in but:
-            end = _end(snapshot, row, reservations.get(of)) or frees.get(row.id)
+            end = end_of(snapshot, row, reservations.get(of)) or frees.get(row.id)
             accounts[row.instance].held.append(Span(snapshot.now, end, 1, row.id))
     for span in more:
         accounts[span.id].held.append(span)
@@ -101,7 +101,7 @@ def _occupants(snapshot: Snapshot, cards: set[str]) -> Iterator[Assignment]:
     return iter(last.values())
 
 
-def _end(snapshot: Snapshot, row: Assignment, of: Reservation | None) -> datetime | None:
+def end_of(snapshot: Snapshot, row: Assignment, of: Reservation | None) -> datetime | None:
     """When a holder is expected to be gone; one whose time is over goes a lead after somebody waits."""
     until = row.until if of is None else of.until_if_begun(row.since or snapshot.now)
     soon = snapshot.now + timedelta(seconds=lead_s(snapshot.policy, row.class_name))

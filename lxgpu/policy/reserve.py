@@ -7,19 +7,32 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lxgpu.figures import n_gpus
+from lxgpu.instants import show_instant
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
-from lxgpu.model.request import Need, ReserveRequest
+from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
-from lxgpu.policy.booking import admit_booking, admit_series, is_soft, next_room, occurrences, room_for_all
-from lxgpu.policy.calendar import Skyline, pools, promises
+from lxgpu.policy.booking import (
+    admit_booking,
+    admit_series,
+    is_soft,
+    need_at,
+    next_room,
+    occurrences,
+    room_for_all,
+    series_room,
+    who_has,
+)
+from lxgpu.policy.calendar import pools
 from lxgpu.policy.desk import Desk
-from lxgpu.policy.lookup import by_instance, promised_by_pool
 from lxgpu.policy.pending import ahead_s
-from lxgpu.policy.placement import obstacles
-from lxgpu.policy.preemption import lead_s, units
+from lxgpu.policy.preemption import lead_s
+from lxgpu.policy.stayers import left, who_stays
 from lxgpu.policy.supplying import meet
+
+_FULL = frozenset({"no_room", "no_capacity"})
+"""Why another time may be better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +136,24 @@ def _booked(snapshot: Snapshot, request: ReserveRequest, at: datetime, identifie
             rows = _series(snapshot, request, pool, times, identifier)
             return Decided(scheduled(snapshot, rows), rows)
         refusals += why
-    full = not request.weekly and all(reason.code == "no_room" for reason in refusals)
-    return Decided(Plan(Verdict.REFUSED, tuple(refusals), when=_fits(snapshot, request, at) if full else None))
+    first = _fits(snapshot, request, at) if all(reason.code in _FULL for reason in refusals) else None
+    if request.weekly:
+        refusals[0] = replace(refusals[0], text=f"{refusals[0].text}; {_all_weeks(snapshot, first)}")
+    return Decided(Plan(Verdict.REFUSED, tuple(refusals), when=first))
+
+
+def _all_weeks(snapshot: Snapshot, first: datetime | None) -> str:
+    """When a series would fit that did not."""
+    if first is None:
+        return "nothing tells of a time within a week from it at which all its weeks would fit"
+    return f"all its weeks would fit from {show_instant(first, now=snapshot.now, zone=snapshot.policy.zone)}"
 
 
 def _fits(snapshot: Snapshot, request: ReserveRequest, after: datetime) -> datetime | None:
     """When a booking that has no room at its time would have it first; in a whole minute, as people write times."""
+    fit = series_room if request.weekly else next_room
     times = (
-        next_room(snapshot, request, pool=pool, after=after, duration_s=request.duration_s)
+        fit(snapshot, request, pool=pool, after=after, duration_s=request.duration_s)
         for pool in pools(snapshot, request.model)
         if sum(gpu.model == pool for gpu in snapshot.seen.gpus) >= request.gpus
     )
@@ -142,22 +165,24 @@ def _no_place(
     snapshot: Snapshot, request: ReserveRequest, pool: str, start: datetime, until: datetime
 ) -> tuple[Reason, ...]:
     """Why a pool that is not booked cannot hold a booking all the same: holders who need not yield by then."""
-    need = Need(request.instance, request.owner, request.gpus, _class(snapshot, request), start, until, pool)
-    blocked = obstacles(snapshot.records, snapshot.seen)
-    cards = {gpu.uuid for gpu in snapshot.seen.gpus if gpu.model == pool}
-    own = {row.slot.gpu for row in by_instance(snapshot.records.assignments).get(request.instance, ())} & cards
-    takeable = units(snapshot, replace(need, kind=Kind.BOOKING))
-    # Who is idle now may work by then: a promise must not rest on that.
-    can = {slot.gpu for unit in takeable if unit.rule != "idle" for slot in unit.slots} & cards
-    there = {uuid for uuid in cards if uuid not in blocked or blocked[uuid].code == "promised"} | own | can
-    bookings = promised_by_pool(snapshot.records.reservations).get((snapshot.seen.host, pool), ())
-    running = frozenset(row.id for row in bookings if row.state is ReservationState.ACTIVE)
-    spans = promises(snapshot, snapshot.seen.host, pool, but=running)
-    free = Skyline(len(there), spans).free(start, until)
+    need = need_at(snapshot, request, pool, start, until)
+    free = left(snapshot, need).free(start, until)
     if free >= request.gpus:
         return ()
-    text = f"{n_gpus(request.gpus)} of {pool} asked for; {free} can be had then: the others' holders need not yield"
-    return (Reason("no_capacity", text),)
+    text = f"{n_gpus(request.gpus)} of {pool} asked for, {max(free, 0)} can be had {_when(snapshot, request, start)}"
+    others = [who for who in (who_has(snapshot, pool, start, until), who_stays(snapshot, need)) if who]
+    text += f": {', '.join(others)}" if others else ""
+    if request.weekly:
+        return (Reason("no_capacity", text),)
+    at = next_room(snapshot, request, pool=pool, after=start, duration_s=(until - start).total_seconds())
+    if at is None:
+        return (Reason("no_capacity", f"{text}; nothing tells when it would fit"),)
+    shown = show_instant(at, now=snapshot.now, zone=snapshot.policy.zone)
+    return (Reason("no_capacity", f"{text}; it would fit from {shown}"),)
+
+
+def _when(snapshot: Snapshot, request: ReserveRequest, start: datetime) -> str:
+    return f"on {start.astimezone(snapshot.policy.zone):%Y-%m-%d}" if request.weekly else "then"
 
 
 def _series(

@@ -62,6 +62,7 @@ def other_time(request: ReserveRequest, plan: Plan, *, now: datetime, zone: tzin
     options = {"--model": model, "--class": request.class_name, "--host": request.host}
     more = "".join(f" {name} {shlex.quote(value)}" for name, value in options.items() if value)
     length, at = format_duration(request.duration_s), show_instant(plan.when, now=now, zone=zone)
+    more += " --weekly" if request.weekly else ""
     return f'lxgpu reserve {request.instance} --gpus {request.gpus} --for {length} --at "{at}"{more}'
 
 
