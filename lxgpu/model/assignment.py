@@ -20,6 +20,8 @@ class AssignmentState(StrEnum):
     QUARANTINED = "quarantined"
     CLOSED = "closed"
 
+    __hash__ = str.__hash__  # the hash of Enum is Python code, and states are asked for in sets all the time
+
 
 LIVE = frozenset(
     {

@@ -47,6 +47,8 @@ class InstanceState(StrEnum):
     DELETING = "deleting"
     TRASHED = "trashed"
 
+    __hash__ = str.__hash__  # the hash of Enum is Python code, and states are asked for in sets all the time
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:

@@ -17,6 +17,8 @@ class Kind(StrEnum):
     REQUEST = "request"
     RETURN = "return"
 
+    __hash__ = str.__hash__  # the hash of Enum is Python code, and states are asked for in sets all the time
+
 
 class ReservationState(StrEnum):
     """waiting → scheduled → preparing → active → finished | missed; or cancelled, or failed."""
@@ -29,6 +31,8 @@ class ReservationState(StrEnum):
     MISSED = "missed"
     CANCELLED = "cancelled"
     FAILED = "failed"
+
+    __hash__ = str.__hash__  # the hash of Enum is Python code, and states are asked for in sets all the time
 
 
 PENDING = frozenset({ReservationState.WAITING, ReservationState.SCHEDULED, ReservationState.PREPARING})

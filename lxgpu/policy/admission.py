@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from datetime import datetime
 
 from lxgpu.figures import n_gpus
-from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.lookup import by_instance, instances_by_owner, promised_to
 from lxgpu.policy.tables import once
+from lxgpu.policy.tally import tally
 
 _MANY = 20_000
 """So many entitlements are remembered for a policy: a decision asks for the same people's again and again."""
@@ -21,19 +18,18 @@ _MANY = 20_000
 
 def entitlement(snapshot: Snapshot, person: str) -> Entitlement:
     """What the policy gives a person now."""
-    known, unix_groups = _known(snapshot.policy), snapshot.unix_groups.get(person, frozenset())
-    key = (person, unix_groups, snapshot.now)
+    policy, unix_groups = snapshot.policy, snapshot.unix_groups.get(person, frozenset())
+    known, key = _known(policy), (person, unix_groups, policy.in_force(snapshot.now))
     found = known.get(key)
     if found is None:
         if len(known) >= _MANY:
             known.clear()
-        groups = snapshot.policy.groups_of(person, unix_groups)
-        found = known[key] = snapshot.policy.entitlement(person, groups, snapshot.now)
+        found = known[key] = policy.entitlement(person, policy.groups_of(person, unix_groups), snapshot.now)
     return found
 
 
 @once
-def _known(_policy: Policy) -> dict[tuple[str, frozenset[str], datetime], Entitlement]:
+def _known(_policy: Policy) -> dict[tuple[str, frozenset[str], tuple[int, ...]], Entitlement]:
     """What was worked out from a policy, which never changes itself."""
     return {}
 
@@ -78,20 +74,8 @@ def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
 
 def cards_of(snapshot: Snapshot, person: str, *, class_name: str = "") -> int:
     """How many slots a person's instances hold or have been promised, in one class or in all."""
-    rows = (
-        row
-        for own in instances_by_owner(snapshot.records.instances).get(person, ())
-        for row in _had(snapshot, own.name)
-    )
-    return sum(not class_name or row.class_name == class_name for row in rows)
-
-
-def _had(snapshot: Snapshot, instance: str) -> Iterator[Assignment]:
-    """What an instance has or is promised; a slot in quarantine is nobody's, though it bears its last holder's name."""
-    assignments = snapshot.records.assignments
-    live = by_instance(assignments).get(instance, ())
-    yield from (row for row in live if row.state is not AssignmentState.QUARANTINED)
-    yield from promised_to(assignments).get(instance, ())
+    count = tally(snapshot.records)
+    return count.had_in[person, class_name] if class_name else count.had[person]
 
 
 def _group_reasons(snapshot: Snapshot, request: GpuRequest, entitled: Entitlement) -> list[Reason]:
@@ -110,9 +94,7 @@ def _group_reasons(snapshot: Snapshot, request: GpuRequest, entitled: Entitlemen
 def _held_by_groups(snapshot: Snapshot) -> Counter[str]:
     """How many slots the members of each group have and are promised."""
     count: Counter[str] = Counter()
-    for person in instances_by_owner(snapshot.records.instances):
-        groups = entitlement(snapshot, person).groups
-        held = cards_of(snapshot, person) if groups else 0
-        for name in groups:
+    for person, held in tally(snapshot.records).had.items():
+        for name in entitlement(snapshot, person).groups:
             count[name] += held
     return count

@@ -40,12 +40,13 @@ def lease_age(row: Assignment) -> tuple[datetime, Slot]:
 
 def spoken_for(snapshot: Snapshot, instance: str) -> frozenset[str]:
     """The ids of an instance's leases that its own bookings are about to take over."""
-    bookings = preparing_by_instance(snapshot.records.reservations).get(instance, ())
+    mine = preparing_by_instance(snapshot.records.reservations).get(instance, ())
+    bookings = [row for row in mine if row.host in {"", snapshot.seen.host}]  # cards elsewhere are no use to it
     if not bookings:
         return frozenset()
     rows = snapshot.records.assignments
-    known, mine = reservations_by_id(snapshot.records.reservations), by_instance(rows).get(instance, ())
-    leases = [row for row in mine if row.state is AssignmentState.ACTIVE and row.reservation not in known]
+    known, held = reservations_by_id(snapshot.records.reservations), by_instance(rows).get(instance, ())
+    leases = [row for row in held if row.state is AssignmentState.ACTIVE and row.reservation not in known]
     found = share_out(
         leases, bookings, had=lambda booking: len(by_reservation(rows).get(booking, ())), seen=snapshot.seen
     )

@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import KEPT
-from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.calendar import Skyline, capacity, promises
 from lxgpu.policy.closing import end
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.lookup import past_by_instance
 from lxgpu.policy.pending import need_of
-from lxgpu.policy.placement import obstacles
+from lxgpu.policy.placement import blocked
 
 MOST = "most"
 """The mark in `Reservation.told` of how many cards its container held, or was owed, when the claim came to be."""
@@ -30,9 +30,8 @@ LEAST_S = 60
 def settle_claims(desk: Desk) -> None:
     """Claims of who gives back end; those of who got cards otherwise shrink, the newest first, down to nothing."""
     claims: defaultdict[str, list[Reservation]] = defaultdict(list)
-    for row in desk.mine():
-        if row.kind is Kind.RETURN:
-            claims[row.instance].append(row)
+    for row in desk.claims():
+        claims[row.instance].append(row)
     for instance, rows in sorted(claims.items()):
         left = [row for row in rows if not _forgone(desk, row)]
         _bound(desk, instance, sorted(left, key=lambda row: (row.created_at, row.id)))
@@ -40,10 +39,10 @@ def settle_claims(desk: Desk) -> None:
 
 def offer_gaps(desk: Desk) -> None:
     """A gap that is too short for a claim to return by itself is offered to its owner, once for each end."""
-    waiting = [row for row in desk.mine() if row.kind is Kind.RETURN and row.state is ReservationState.WAITING]
-    blocked = obstacles(desk.snapshot.records, desk.given.seen) if waiting else {}
+    waiting = [row for row in desk.claims() if row.state is ReservationState.WAITING]
+    taken = blocked(desk.snapshot) if waiting else {}
     for row in waiting:
-        free = sum(gpu.model == row.pool and gpu.uuid not in blocked for gpu in desk.given.seen.gpus)
+        free = sum(gpu.model == row.pool and gpu.uuid not in taken for gpu in desk.given.seen.gpus)
         until = _gap(desk, row) if free >= row.gpus else None
         if until is None or row.told.get(OFFERED) == until.isoformat():
             continue

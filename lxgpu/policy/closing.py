@@ -20,7 +20,8 @@ _LOSING = frozenset({InstanceState.SUSPENDED, InstanceState.DELETING, InstanceSt
 
 def close_over(desk: Desk, *, paused: bool = False) -> None:
     """Everything whose time has come, in the order of ids. Paused, nobody is taken to have missed their booking."""
-    for row in desk.mine():
+    looked_at = (*desk.unmet(), *desk.mine((ReservationState.ACTIVE,)), *desk.claims())
+    for _, row in sorted({row.id: row for row in looked_at}.items()):
         reason = _forfeited(desk, row)
         if reason:
             end(desk, row, ReservationState.CANCELLED, reason)
@@ -32,8 +33,8 @@ def close_over(desk: Desk, *, paused: bool = False) -> None:
 
 def give_up_starts(desk: Desk) -> None:
     """Starts that could not be kept are given up after a while: the last thing of a decision, when all was tried."""
-    for row in desk.mine():
-        if row.kind is not Kind.RETURN and row.state in {ReservationState.SCHEDULED, ReservationState.PREPARING}:
+    for row in desk.mine((ReservationState.SCHEDULED, ReservationState.PREPARING)):
+        if row.kind is not Kind.RETURN:
             _awaited(desk, row)
 
 

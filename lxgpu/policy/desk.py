@@ -6,15 +6,17 @@ Deciding stays pure: nothing outside of the desk changes, and the same Snapshot 
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain
+from itertools import chain, product
+from operator import attrgetter
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance
-from lxgpu.model.reservation import OPEN, Notice, Reservation
+from lxgpu.model.reservation import OPEN, Notice, Reservation, ReservationState
 from lxgpu.model.snapshot import Row, Snapshot
 from lxgpu.policy import lookup
 from lxgpu.policy.tables import Working
@@ -22,9 +24,13 @@ from lxgpu.policy.tables import Working
 _OF_ASSIGNMENTS = (lookup.by_card, lookup.by_instance, lookup.by_reservation, lookup.promised_to)
 _OF_RESERVATIONS = (
     lookup.bookings_by_owner,
-    lookup.open_by_host,
+    lookup.claims_by_host,
+    lookup.open_by_instance,
+    lookup.open_by_place,
+    lookup.ordered,
     lookup.preparing_by_instance,
     lookup.promised_by_pool,
+    lookup.queued,
 )
 
 
@@ -162,17 +168,46 @@ class Desk:
         """The instance of that name."""
         return lookup.instances_by_name(self.given.records.instances).get(name)
 
-    def mine(self) -> list[Reservation]:
+    def mine(self, states: Collection[ReservationState] = OPEN) -> list[Reservation]:
         """The open reservations to decide on here, by id: those of this host, and those that no host has taken."""
-        found = (self._reservations.of(lookup.open_by_host, host) for host in (self.given.seen.host, ""))
-        return sorted(chain(*found), key=lambda row: row.id)
+        places = product((self.given.seen.host, ""), states)
+        found = (self._reservations.of(lookup.open_by_place, place) for place in places)
+        return sorted(chain(*found), key=attrgetter("id"))
+
+    def lanes(self) -> dict[tuple[str, str], list[Reservation]]:
+        """The requests that wait and may have cards of this host, by person and class, oldest first."""
+        hosts = {self.given.seen.host, ""}
+        found: defaultdict[tuple[str, str], list[Reservation]] = defaultdict(list)
+        for host, owner, class_name in self._reservations.keys(lookup.queued):
+            if host in hosts:
+                found[owner, class_name] += self._reservations.of(lookup.queued, (host, owner, class_name))
+        for lane in found.values():
+            lane.sort(key=attrgetter("created_at", "id"))
+        return found
+
+    def claims(self) -> list[Reservation]:
+        """The open claims to decide on here, by id."""
+        found = (self._reservations.of(lookup.claims_by_host, host) for host in (self.given.seen.host, ""))
+        return sorted(chain(*found), key=attrgetter("id"))
+
+    def ordered(self) -> list[Reservation]:
+        """What admins ordered to be met without a warning and what waits for that, by id; it stands in no queue."""
+        rows = chain(*(self._reservations.of(lookup.ordered, host) for host in (self.given.seen.host, "")))
+        return sorted(rows, key=attrgetter("id"))
+
+    def unmet(self) -> list[Reservation]:
+        """The open reservations to decide on here whose containers are gone, or not meant to run, by id."""
+        ready = lookup.ready_instances(self.given.records.instances)
+        names = [name for name in self._reservations.keys(lookup.open_by_instance) if name not in ready]
+        rows = chain(*(self._reservations.of(lookup.open_by_instance, name) for name in names))
+        return sorted((row for row in rows if row.host in {self.given.seen.host, ""}), key=attrgetter("id"))
 
     def here(self) -> list[Assignment]:
         """What is held and promised of this host's cards, by id."""
         seen = self.given.seen
         remembered = lookup.cards_by_host(self.given.records.cards).get(seen.host, ())
         cards = {gpu.uuid for gpu in seen.gpus}.union(card.uuid for card in remembered)
-        return sorted(chain(*(self._assignments.of(lookup.by_card, uuid) for uuid in cards)), key=lambda row: row.id)
+        return sorted(chain(*(self._assignments.of(lookup.by_card, uuid) for uuid in cards)), key=attrgetter("id"))
 
     def live(self, reservation: str) -> list[Assignment]:
         """The assignments that hold slots for a reservation, in the order of their slots."""
@@ -186,9 +221,14 @@ class Desk:
         """The live assignments of an instance."""
         return self._assignments.of(lookup.by_instance, instance)
 
+    def asked_by(self, instance: str) -> Collection[Reservation]:
+        """The open reservations of an instance."""
+        return self._reservations.of(lookup.open_by_instance, instance)
+
     def preparing(self, instance: str) -> Collection[Reservation]:
-        """The bookings of an instance whose cards are being got ready."""
-        return self._reservations.of(lookup.preparing_by_instance, instance)
+        """The bookings of an instance whose cards are being got ready here."""
+        mine = self._reservations.of(lookup.preparing_by_instance, instance)
+        return [row for row in mine if row.host in {"", self.given.seen.host}]
 
     def successor(self, slot: Slot) -> Assignment | None:
         """Whom a slot is promised to."""

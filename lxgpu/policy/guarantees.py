@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cached_property
 
 from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
@@ -13,6 +13,7 @@ from lxgpu.model.request import Need
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy import lookup
 from lxgpu.policy.admission import entitlement
+from lxgpu.policy.tally import tally
 
 
 class Guarantees:
@@ -26,12 +27,11 @@ class Guarantees:
         self._snapshot = snapshot
         self._reservation = reservation
         records = snapshot.records
+        self._kept = tally(records).kept
         self.owners = lookup.owners_by_instance(records.instances)
-        self._instances = lookup.instances_by_owner(records.instances)
-        self._by_instance = lookup.by_instance(records.assignments)
         self._by_card = lookup.by_card(records.assignments)
+        self._entitled: dict[str, Entitlement] = {}
         self._promised_to = lookup.promised_to(records.assignments)
-        self._held: dict[str, int] = {}
 
     def promised(self, slot: Slot) -> bool | None:
         """Whether a slot is promised to the reservation that looks; None: to nobody."""
@@ -51,19 +51,17 @@ class Guarantees:
 
     def entitled(self, person: str) -> Entitlement:
         """What a person may have now."""
-        return entitlement(self._snapshot, person)
+        if person not in self._entitled:
+            self._entitled[person] = entitlement(self._snapshot, person)
+        return self._entitled[person]
 
-    def had(self, person: str) -> Iterator[Assignment]:
+    def had(self, person: str) -> Sequence[Assignment]:
         """The live assignments of a person's instances, on all hosts."""
-        names = lookup.names_of(self._snapshot.records.instances, person)
-        return (row for name in names for row in self._by_instance.get(name, ()))
+        return tally(self._snapshot.records).live.get(person, ())
 
     def held(self, person: str) -> int:
         """How many slots a person keeps, on all hosts."""
-        if person not in self._held:
-            mine = (row for row in self.had(person) if row.instance in self.owners)
-            self._held[person] = sum(map(self.keeps, mine))
-        return self._held[person]
+        return self._kept[person] - self._given_up[person]
 
     def beyond(self, person: str) -> int:
         """How many slots a person keeps beyond their own guarantee; negative: so many below."""
@@ -100,13 +98,12 @@ class Guarantees:
         """
         person, gpus = need.owner, max(0, need.gpus)
         entitled = self.entitled(person)
-        had = self.held(person) + self._to_come(person)
+        had = self.held(person) + self._to_come_of[person]
         if entitled.guaranteed and had + gpus <= entitled.guaranteed:
             return f"{person} has {had}, asks for {gpus} more and is guaranteed {entitled.guaranteed}"
         for name in entitled.groups:
             guaranteed = self._snapshot.policy.group_total(name, self._snapshot.now).guaranteed
-            people = {self.owners[instance] for instance in self._promised_to if instance in self.owners}
-            to_come = sum(self._to_come(one) for one in people if name in self.entitled(one).groups)
+            to_come = sum(count for one, count in self._to_come_of.items() if name in self.entitled(one).groups)
             together = self._group_held[name] + to_come
             if guaranteed and together + gpus <= guaranteed:
                 return f"group {name} has {together}, {gpus} more are asked for, it is guaranteed {guaranteed}"
@@ -116,16 +113,26 @@ class Guarantees:
         rows = self._by_card.get(slot.gpu, ())
         return next((row for row in rows if row.slot == slot and row.state is AssignmentState.PLANNED), None)
 
-    def _to_come(self, person: str) -> int:
-        """How many slots are promised to a person, for whatever."""
-        return sum(len(self._promised_to.get(row.name, ())) for row in self._instances.get(person, ()))
+    @cached_property
+    def _given_up(self) -> Counter[str]:
+        """How many of the slots that each person still has are promised to others."""
+        promised = {row.slot for rows in self._promised_to.values() for row in rows}
+        holders = (row for slot in promised for row in self._by_card.get(slot.gpu, ()) if row.slot == slot)
+        lost = (row for row in holders if row.state in KEPT and row.instance in self.owners and not self.keeps(row))
+        return Counter(self.owners[row.instance] for row in lost)
+
+    @cached_property
+    def _to_come_of(self) -> Counter[str]:
+        count: Counter[str] = Counter()
+        for name, rows in self._promised_to.items():
+            if name in self.owners:
+                count[self.owners[name]] += len(rows)
+        return count
 
     @cached_property
     def _group_held(self) -> Counter[str]:
         count: Counter[str] = Counter()
-        for person in {self.owners[name] for name in self._by_instance if name in self.owners}:
-            groups = self.entitled(person).groups
-            held = self.held(person) if groups else 0
-            for name in groups:
-                count[name] += held
+        for person in tally(self._snapshot.records).live:
+            for name in self.entitled(person).groups:
+                count[name] += self.held(person)
         return count

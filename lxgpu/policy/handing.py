@@ -14,7 +14,7 @@ from lxgpu.policy.desk import Desk, Giving
 from lxgpu.policy.noshow import outlasts
 from lxgpu.policy.outlook import until_for_lease
 from lxgpu.policy.pending import adoptable
-from lxgpu.policy.placement import obstacles
+from lxgpu.policy.placement import blocked
 from lxgpu.policy.preemption import ASAP
 
 FAILED = "failed"
@@ -25,7 +25,7 @@ LONGEST_WAIT_S = 60
 def hand_over(desk: Desk) -> None:
     """Every reservation whose cards are all free or there."""
     _lose_stuck(desk)
-    ready = [row for row in desk.mine() if row.state is ReservationState.PREPARING]
+    ready = desk.mine((ReservationState.PREPARING,))
     for row in sorted(ready, key=lambda item: (item.created_at, item.id)):
         if _may_begin(desk, row):
             _hand(desk, desk.reservations[row.id])
@@ -77,9 +77,9 @@ def _ready(desk: Desk, row: Reservation) -> bool:
 def _lose_stuck(desk: Desk) -> None:
     """A promise of a card that is out of service now is void: another card is looked for."""
     promises = [row for row in desk.here() if row.state is AssignmentState.PLANNED]
-    blocked = obstacles(desk.snapshot.records, desk.given.seen) if promises else {}
+    taken = blocked(desk.snapshot) if promises else {}
     for promise in promises:
-        code = blocked[promise.slot.gpu].code if promise.slot.gpu in blocked else ""
+        code = taken[promise.slot.gpu].code if promise.slot.gpu in taken else ""
         holder = desk.holder(promise.slot)
         stuck = holder is not None and holder.state is AssignmentState.QUARANTINED
         if stuck or code in {"closed", "quarantined", "sick", "foreign"}:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState
-from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.reservation import PENDING, Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.idleness import takeable_at, warnings_due
@@ -23,20 +23,23 @@ ENDS_S = 10 * 60
 LEASE_S = 86400
 """So long before its end the holder of a lease hears of it; of a short lease a tenth of its length before."""
 _AHEAD = frozenset({ReservationState.SCHEDULED, ReservationState.PREPARING})
+_TIMED = (*sorted(_AHEAD), ReservationState.ACTIVE)
 
 
 def herald(desk: Desk) -> None:
     """Everything that it is time to say."""
-    for row in desk.mine():
+    for row in desk.mine(_TIMED):
         if row.kind is Kind.BOOKING and row.state in _AHEAD and row.start and not row.told.get(ASAP):
             _before(desk, row, row.start)
         elif row.state is ReservationState.ACTIVE and row.until:
             _at_the_end(desk, row, row.until)
-    waiting = [row for row in desk.mine() if row.pending]
-    for held in desk.here():
-        if held.state is AssignmentState.ACTIVE:
-            _lease(desk, held)
-            _idle(desk, held, waiting)
+    active = [held for held in desk.here() if held.state is AssignmentState.ACTIVE]
+    for held in active:
+        _lease(desk, held)
+    idle = [held for held in active if (verdict := desk.given.verdicts.get(held.slot)) and verdict.since is not None]
+    waiting = desk.mine(PENDING) if idle else []
+    for held in idle:
+        _idle(desk, held, waiting)
 
 
 def _before(desk: Desk, row: Reservation, start: datetime) -> None:
@@ -85,7 +88,7 @@ def _at_the_end(desk: Desk, row: Reservation, until: datetime) -> None:
 
 def _next_by(desk: Desk, row: Reservation) -> str:
     """Who waits for cards of that model; empty: nobody."""
-    waiting = (item for item in desk.mine() if item.pending and item.pool in {"", row.pool})
+    waiting = (item for item in desk.mine(PENDING) if item.pool in {"", row.pool})
     first = min(waiting, key=lambda item: item.created_at, default=None)
     return first.owner if first else ""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import takewhile
 
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.guarantees import Guarantees
-from lxgpu.policy.lookup import names_of, past_by_instance
+from lxgpu.policy.lookup import names_with_past, past_by_instance
 
 PREEMPTED = "preempted"
 """How an assignment ends that was taken by fairness or priority."""
@@ -22,12 +23,12 @@ def hits(snapshot: Snapshot, person: str, *, window_s: int, ledger: Guarantees) 
     """
     since = snapshot.now - timedelta(seconds=window_s)
     past = past_by_instance(snapshot.past)
-    times = {
-        row.closed_at
-        for name in names_of(snapshot.records.instances, person)
-        for row in past.get(name, ())
-        if row.outcome == PREEMPTED and row.closed_at is not None and row.closed_at > since
-    }
+    recent = (
+        row
+        for name in names_with_past(snapshot.past, snapshot.records.instances, person)
+        for row in takewhile(lambda row: row.closed_at is not None and row.closed_at > since, past[name])
+    )
+    times = {row.closed_at for row in recent if row.outcome == PREEMPTED}
     on_their_way = {
         ledger.promises(row.slot)
         for row in ledger.had(person)

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
-from lxgpu.model.instance import Instance
+from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.operation import Operation
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy.tables import Groups, once
 
+_LOSING = frozenset({InstanceState.SUSPENDED, InstanceState.DELETING, InstanceState.TRASHED})
 PROMISED = frozenset({ReservationState.SCHEDULED, ReservationState.PREPARING, ReservationState.ACTIVE})
 """States in which the time of a booking is its own."""
 
@@ -31,6 +32,12 @@ def assignments_by_id(rows: tuple[Assignment, ...]) -> Mapping[str, Assignment]:
 def instances_by_name(rows: tuple[Instance, ...]) -> Mapping[str, Instance]:
     """Instances by their name."""
     return {row.name: row for row in rows}
+
+
+@once
+def ready_instances(rows: tuple[Instance, ...]) -> frozenset[str]:
+    """The instances that are in use and meant to run: what they asked for stands."""
+    return frozenset(row.name for row in rows if row.state not in _LOSING and row.running)
 
 
 @once
@@ -63,8 +70,26 @@ def closed_cards(rows: tuple[Card, ...]) -> Mapping[str, Card]:
     return {row.uuid: row for row in rows if row.closed}
 
 
-open_by_host = Groups[Reservation, str](lambda row: row.host if row.open else None)
-"""Open reservations by the host that they are bound to, which is empty while they are bound to none."""
+open_by_place = Groups[Reservation, tuple[str, ReservationState]](
+    lambda row: (row.host, row.state) if row.open else None
+)
+"""Open reservations by the host that they are bound to, which is empty while they are bound to none, and by state."""
+claims_by_host = Groups[Reservation, str](lambda row: row.host if row.open and row.kind is Kind.RETURN else None)
+"""Open claims by host."""
+open_by_instance = Groups[Reservation, str](lambda row: row.instance if row.open else None)
+"""Open reservations by whose they are."""
+ordered = Groups[Reservation, str](
+    lambda row: row.host if row.state is ReservationState.WAITING and row.no_warning else None
+)
+"""What waits by an admin's word, by host."""
+queued = Groups[Reservation, tuple[str, str, str]](
+    lambda row: (
+        (row.host, row.owner, row.class_name)
+        if row.kind is Kind.REQUEST and row.state is ReservationState.WAITING and not row.no_warning
+        else None
+    )
+)
+"""Requests in the queue by host, person and class; an admin's word is in no queue."""
 bookings_by_owner = Groups[Reservation, str](
     lambda row: row.owner if row.kind is Kind.BOOKING and row.open and row.start and row.until else None
 )
@@ -99,7 +124,7 @@ instances_by_owner = Groups[Instance, str](lambda row: row.owner)
 """Instances by person."""
 
 
-def names_of(instances: tuple[Instance, ...], person: str) -> list[str]:
-    """A person's instances, and one of their own name that is gone: what it had was theirs."""
-    mine = [row.name for row in instances_by_owner(instances).get(person, ())]
-    return mine if person in owners_by_instance(instances) else [*mine, person]
+def names_with_past(past: tuple[Assignment, ...], instances: tuple[Instance, ...], person: str) -> list[str]:
+    """Of a person's instances, and one of their own name that is gone, those that had cards before."""
+    owners = owners_by_instance(instances)
+    return [name for name in past_by_instance(past) if owners.get(name, name) == person]

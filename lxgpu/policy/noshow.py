@@ -10,7 +10,7 @@ from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.model.usage import Use
 from lxgpu.policy import words
 from lxgpu.policy.desk import Desk
-from lxgpu.policy.preemption import class_of
+from lxgpu.policy.grounds import class_of
 from lxgpu.policy.stakes import NO_SHOW
 
 RULE = NO_SHOW

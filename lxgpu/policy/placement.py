@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from lxgpu.figures import n_gpus
@@ -13,6 +13,7 @@ from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.exclusivity import holdings
 from lxgpu.policy.lookup import by_card, closed_cards, slot_records, stuck_cards
+from lxgpu.policy.tables import once
 
 
 def obstacles(records: Records, seen: Observation) -> dict[str, Reason]:
@@ -28,6 +29,12 @@ def obstacles(records: Records, seen: Observation) -> dict[str, Reason]:
         else:
             found.setdefault(row.slot.gpu, Reason("promised", f"promised to {row.instance}"))
     return found
+
+
+@once
+def blocked(snapshot: Snapshot) -> Mapping[str, Reason]:
+    """As `obstacles`, found once for each Snapshot."""
+    return obstacles(snapshot.records, snapshot.seen)
 
 
 def unlendable(records: Records, seen: Observation) -> dict[str, Reason]:
@@ -83,31 +90,31 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
     """
     if request.more <= 0:
         return ()
-    blocked = obstacles(snapshot.records, snapshot.seen)
+    taken = blocked(snapshot)
     if request.uuids:
-        return _exactly(snapshot, request, blocked)
+        return _exactly(snapshot, request, taken)
     meant = matching((gpu.model for gpu in snapshot.seen.gpus), request.model)
     fitting = [gpu for gpu in snapshot.seen.gpus if gpu.model in meant]
     if snapshot.seen.gpus and not fitting:
         models = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus}))
         return (Reason("no_such_model", f"no card's model matches {request.model!r}; there are {models}"),)
-    free = [gpu for gpu in fitting if gpu.uuid not in blocked]
+    free = [gpu for gpu in fitting if gpu.uuid not in taken]
     if len(free) < request.more:
-        taken = sorted({blocked[gpu.uuid].text for gpu in fitting if gpu.uuid in blocked})
+        lines = sorted({taken[gpu.uuid].text for gpu in fitting if gpu.uuid in taken})
         text = f"{n_gpus(request.more)} asked for, {len(free)} of {len(fitting)} are free"
-        return (Reason("no_capacity", text), *(Reason("no_capacity", line) for line in taken))
+        return (Reason("no_capacity", text), *(Reason("no_capacity", line) for line in lines))
     return tuple(Slot(gpu.uuid) for gpu in nearest(snapshot, free, request.more))
 
 
 def _exactly(
-    snapshot: Snapshot, request: GpuRequest, blocked: dict[str, Reason]
+    snapshot: Snapshot, request: GpuRequest, taken: Mapping[str, Reason]
 ) -> tuple[Slot, ...] | tuple[Reason, ...]:
     reasons = []
     for uuid in request.uuids:
         if snapshot.seen.gpu(uuid) is None:
             reasons.append(Reason("no_such_gpu", f"the host shows no card {uuid}"))
-        elif uuid in blocked:
-            reasons.append(Reason("not_free", f"{uuid} is {blocked[uuid].text}"))
+        elif uuid in taken:
+            reasons.append(Reason("not_free", f"{uuid} is {taken[uuid].text}"))
     return tuple(reasons) or tuple(Slot(uuid) for uuid in request.uuids)
 
 

@@ -18,6 +18,7 @@ from lxgpu.model.reservation import Kind
 from lxgpu.model.rules import DAY, IdleWhen, PriorityClass
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.model.usage import NOT_JUDGED
+from lxgpu.policy.grounds import any_ground, class_of
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.hits import FAIRNESS, hits
 from lxgpu.policy.lookup import reservations_by_id
@@ -50,13 +51,11 @@ def units(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
 
 def candidates(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
     """The units that may be taken for a need sooner or later, by id; `ready` says when."""
-    judge = _Judge(snapshot, need)
+    ledger = Guarantees(snapshot, need.reservation)
+    if not any_ground(snapshot, need, ledger):
+        return ()
+    judge = _Judge(snapshot, need, ledger)
     return tuple(unit for stake in judge.stakes if (unit := judge.unit(stake)) is not None)
-
-
-def class_of(policy: Policy, class_name: str) -> PriorityClass:
-    """The class of that name; one that the policy no longer has counts as the lowest, with the usual times."""
-    return policy.classes.get(class_name) or PriorityClass(class_name, priority=0)
 
 
 def lead_s(policy: Policy, class_name: str) -> int:
@@ -79,9 +78,8 @@ def _in_time(snapshot: Snapshot, need: Need, unit: Unit) -> bool:
 class _Judge:
     """The rules, asked of every stake in one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, need: Need) -> None:
-        self.snapshot, self.need = snapshot, need
-        self.ledger = Guarantees(snapshot, need.reservation)
+    def __init__(self, snapshot: Snapshot, need: Need, ledger: Guarantees) -> None:
+        self.snapshot, self.need, self.ledger = snapshot, need, ledger
         self.stakes = stakes(snapshot, need, self.ledger)
         self._covered = self.ledger.covers(need)
         self._over = over_limit(self.stakes, self.ledger)

@@ -6,11 +6,12 @@ queue: by the priority of the class, then by decayed use over weight, and for ea
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache, cached_property
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, merge
+from itertools import chain
 
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.quota import Entitlement
@@ -18,9 +19,12 @@ from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.fairness import decayed_use
-from lxgpu.policy.lookup import by_instance, names_of, owners_by_instance, promised_to, reservations_by_id
+from lxgpu.policy.lookup import by_instance, reservations_by_id
 from lxgpu.policy.placement import matching
+from lxgpu.policy.tally import tally
 
+Lane = tuple[str, str]
+"""Requests of one person in one class."""
 Lacking = Callable[[Reservation], int]
 """How many cards a reservation still lacks."""
 
@@ -34,14 +38,13 @@ def in_order(snapshot: Snapshot, waiting: Iterable[Reservation]) -> tuple[Reserv
     rows = sorted(waiting, key=_age)
     due = [row for row in rows if row.kind is Kind.BOOKING and _due(row, snapshot.now)]
     due.sort(key=lambda row: (row.start or row.created_at, *_age(row)))
-    line = _Line(snapshot)
-    within: list[Reservation] = []
-    others: list[Reservation] = []
+    lanes: defaultdict[Lane, list[Reservation]] = defaultdict(list)
     for row in rows:
         if row.kind is Kind.REQUEST:
-            (within if line.guaranteed(row) else others).append(row)
+            lanes[row.owner, row.class_name].append(row)
+    line = Line(snapshot, lanes)
     claims = (row for row in rows if row.kind is Kind.RETURN)
-    return (*due, *line.fair(within), *claims, *line.fair(others))
+    return (*due, *line.within, *claims, *line.others())
 
 
 def lacking(snapshot: Snapshot) -> Lacking:
@@ -68,74 +71,94 @@ def _due(row: Reservation, now: datetime) -> bool:
     return row.state is ReservationState.PREPARING or (row.start is not None and row.start <= now)
 
 
-class _Line:
-    """Guarantees and shares as they are after each one that was placed."""
+class Line:
+    """The queue. `within` are the requests within their owners' or groups' guarantees, in their order.
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    Guarantees and shares are taken as they are after each one that was placed.
+    """
+
+    def __init__(self, snapshot: Snapshot, lanes: Mapping[Lane, Sequence[Reservation]]) -> None:
+        """`lanes` are the requests by person and class, oldest first."""
+        self._snapshot, self._lanes = snapshot, lanes
         self._use = cache(lambda person: decayed_use(snapshot, person))
         self._added: Counter[str] = Counter()
         self._entitled: Callable[[str], Entitlement] = cache(lambda person: entitlement(snapshot, person))
         self._total = cache(lambda name: snapshot.policy.group_total(name, snapshot.now).guaranteed)
         self._lacks = lacking(snapshot)
         self._placed: Counter[str] = Counter()  # by person, and by group behind an @
-        self._held = cache(self._holding)
+        self._held = tally(snapshot.records).had
+        self._first = {row.id for row in self._guaranteed()}
+        self.within = [*self._fair(self._those(within=True))] if self._first else []
 
-    def guaranteed(self, row: Reservation) -> bool:
-        """Whether a request is within its owner's guarantee, or that of a group; if so, it has it from here on."""
-        entitled, gpus = self._entitled(row.owner), self._lacks(row)
-        within = self._held(row.owner) + self._placed[row.owner] + gpus <= entitled.guaranteed or any(
+    def others(self) -> Iterator[Reservation]:
+        """The other requests, put in order only as far as somebody asks; `within` are thought to come before them."""
+        return self._fair(self._those(within=False))
+
+    def _those(self, *, within: bool) -> Mapping[Lane, Sequence[Reservation]]:
+        if not self._first:
+            return {} if within else self._lanes
+        lanes = (
+            (lane, [row for row in rows if (row.id in self._first) is within]) for lane, rows in self._lanes.items()
+        )
+        return {lane: rows for lane, rows in lanes if rows}
+
+    def _guaranteed(self) -> Iterator[Reservation]:
+        """The requests that are within a guarantee, each with those that were before it."""
+        had = by_instance(self._snapshot.records.assignments)
+        lanes = (
+            rows
+            for (person, _), rows in self._lanes.items()
+            if self._room(person, 1) or any(row.instance in had for row in rows)
+        )
+        for row in sorted(chain.from_iterable(lanes), key=_age):
+            gpus = self._lacks(row)
+            if self._room(row.owner, gpus):
+                groups = self._entitled(row.owner).groups
+                self._placed.update(dict.fromkeys((row.owner, *(f"@{name}" for name in groups)), gpus))
+                yield row
+
+    def _room(self, person: str, gpus: int) -> bool:
+        """Whether so many more cards are within a person's guarantee, or that of a group of theirs."""
+        entitled = self._entitled(person)
+        return self._held[person] + self._placed[person] + gpus <= entitled.guaranteed or any(
             self._held_together[name] + self._placed[f"@{name}"] + gpus <= total
             for name in entitled.groups
             if (total := self._total(name))
         )
-        if within:
-            self._placed.update(dict.fromkeys((row.owner, *(f"@{name}" for name in entitled.groups)), gpus))
-        return within
 
-    def fair(self, rows: Sequence[Reservation]) -> list[Reservation]:
-        """Requests by class, then share, then age; they are given oldest first."""
-        levels: defaultdict[int, defaultdict[str, deque[Reservation]]] = defaultdict(lambda: defaultdict(deque))
-        for row in rows:
-            levels[-self._priority(row)][row.owner].append(row)
-        placed: list[Reservation] = []
+    def _fair(self, lanes: Mapping[Lane, Sequence[Reservation]]) -> Iterator[Reservation]:
+        """Requests by class, then share, then age."""
+        levels: defaultdict[int, defaultdict[str, list[Sequence[Reservation]]]] = defaultdict(lambda: defaultdict(list))
+        for (person, class_name), rows in lanes.items():
+            levels[-self._priority(person, class_name)][person].append(rows)
         for _, by_person in sorted(levels.items()):
-            heap = [(self._share(person), *_age(line[0])) for person, line in by_person.items()]
-            people = {line[0].id: person for person, line in by_person.items()}
+            lines = {
+                who: iter(rows[0] if len(rows) == 1 else merge(*rows, key=_age)) for who, rows in by_person.items()
+            }
+            heap = [self._entry(person, next(line)) for person, line in lines.items()]
             heapify(heap)
             while heap:
-                _, _, first = heappop(heap)
-                person = people.pop(first)
-                row = by_person[person].popleft()
-                placed.append(row)
-                self._added[person] += row.gpus * row.duration_s
-                if by_person[person]:
-                    head = by_person[person][0]
-                    people[head.id] = person
-                    heappush(heap, (self._share(person), *_age(head)))
-        return placed
+                _, _, _, row = heappop(heap)
+                yield row
+                self._added[row.owner] += row.gpus * row.duration_s
+                following = next(lines[row.owner], None)
+                if following is not None:
+                    heappush(heap, self._entry(row.owner, following))
 
-    def _holding(self, person: str) -> int:
-        """How many slots a person has or is promised; one in quarantine is nobody's."""
-        records = self._snapshot.records
-        had, promised = by_instance(records.assignments), promised_to(records.assignments)
-        names = names_of(records.instances, person)
-        rows = (row for name in names for row in (*had.get(name, ()), *promised.get(name, ())))
-        return sum(row.state is not AssignmentState.QUARANTINED for row in rows)
+    def _entry(self, person: str, row: Reservation) -> tuple[float, datetime, str, Reservation]:
+        return (self._share(person), row.created_at, row.id, row)
 
     @cached_property
     def _held_together(self) -> Counter[str]:
-        """The same of each group's members."""
-        records, count = self._snapshot.records, Counter[str]()
-        owner = owners_by_instance(records.instances)
-        names = by_instance(records.assignments).keys() | promised_to(records.assignments).keys()
-        for person in {owner.get(name, name) for name in names}:
-            count.update({name: self._held(person) for name in self._entitled(person).groups})
+        """How many slots each group's members have or are promised."""
+        count: Counter[str] = Counter()
+        for person, held in self._held.items():
+            count.update(dict.fromkeys(self._entitled(person).groups, held))
         return count
 
     def _share(self, person: str) -> float:
         return (self._use(person) + self._added[person]) / max(self._entitled(person).weight, 1e-9)
 
-    def _priority(self, row: Reservation) -> int:
-        chosen = self._snapshot.policy.classes.get(row.class_name or self._entitled(row.owner).class_name)
+    def _priority(self, person: str, class_name: str) -> int:
+        chosen = self._snapshot.policy.classes.get(class_name or self._entitled(person).class_name)
         return chosen.priority if chosen else -1

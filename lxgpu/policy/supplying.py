@@ -6,11 +6,12 @@ goes to whom it was taken for, and to no passer-by.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import islice
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
@@ -22,9 +23,9 @@ from lxgpu.policy.calendar import out_of_service
 from lxgpu.policy.closing import last_start
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.pending import ahead_s, need_of
-from lxgpu.policy.placement import matching
+from lxgpu.policy.placement import blocked, matching
 from lxgpu.policy.preemption import ASAP
-from lxgpu.policy.queue import in_order
+from lxgpu.policy.queue import Line
 from lxgpu.policy.supply import Supply, longest_lead_s, no_room, supply
 from lxgpu.policy.trimming import Grants
 from lxgpu.policy.victims import Unit
@@ -32,21 +33,17 @@ from lxgpu.policy.victims import Unit
 
 def meet(desk: Desk, *, free_only: bool = False) -> None:
     """Every reservation that lacks cards and may have them now, in order; with `free_only` nobody has to yield."""
-    waiting, most = _waiting(desk), _most(desk)
+    turns, most = _turns(desk), _most(desk)
     failed: set[Hashable] = set()
     grants = Grants(desk)
-    passing: frozenset[str] | None = None  # None: nobody in the queue was blocked yet
-    for position, row in enumerate(waiting):
+    for row in turns:
         need = need_of(desk, row)
         if need.gpus <= 0:
             if no_room(desk.snapshot, need, at=desk.now) is None:
                 _prepare(desk, row, row.pool or need.pool)
             continue
         shape = _shape(desk, row, need)
-        queued = row.kind is Kind.REQUEST and not row.no_warning
-        if shape in failed or need.gpus > most(need.pool) or (queued and passing is not None and row.id not in passing):
-            continue
-        if not grants.allow(row, need):
+        if shape in failed or need.gpus > most(need.pool) or not turns.allow(row) or not grants.allow(row, need):
             continue
         found = supply(desk.snapshot, need)
         if isinstance(found, Supply) and not (found.units and (free_only or _too_late(desk, row))):
@@ -54,8 +51,8 @@ def meet(desk: Desk, *, free_only: bool = False) -> None:
             grants.forget(row.owner)
             continue
         failed.add(shape)
-        if queued and passing is None:
-            passing = _passing(desk, waiting[position:], grants)
+        if _queued(row) and turns.passing is None:
+            turns.block(_passing(desk, row, turns, grants), _provided(desk))
 
 
 def _too_late(desk: Desk, row: Reservation) -> bool:
@@ -64,23 +61,58 @@ def _too_late(desk: Desk, row: Reservation) -> bool:
     return limit is not None and limit <= desk.now
 
 
-def _waiting(desk: Desk) -> list[Reservation]:
-    """Those whose turn can be now, in the order of their claims; bookings that are not due are looked at then."""
-    due: list[Reservation] = []
-    others: list[Reservation] = []
+class _Turns:
+    """Those whose turn can be now, one after the other; the end of the queue is put in order only if it gets so far."""
+
+    def __init__(self, near: Iterable[Reservation], far: Iterator[Reservation]) -> None:
+        self._near, self._far = deque(near), far
+        self.passing: frozenset[str] | None = None
+        """Who of the queue may begin all the same, once one in it could not; None: all in their turn."""
+
+    def __iter__(self) -> Iterator[Reservation]:
+        while self._near or self._ahead():
+            yield self._near.popleft()
+
+    def coming(self) -> list[Reservation]:
+        """All that are still to come."""
+        self._near.extend(self._far)
+        return list(self._near)
+
+    def block(self, passing: frozenset[str], provided: frozenset[str]) -> None:
+        """Of the queue only `passing` may get cards from here on, and only `provided` may have enough already."""
+        named = passing | provided
+        rows = self.coming() if named else self._near
+        self._near = deque(row for row in rows if not _queued(row) or row.id in named)
+        self._far, self.passing = iter(()), passing
+
+    def allow(self, row: Reservation) -> bool:
+        """Whether one may get cards in its turn."""
+        return self.passing is None or not _queued(row) or row.id in self.passing
+
+    def _ahead(self) -> bool:
+        self._near.extend(islice(self._far, 1))
+        return bool(self._near)
+
+
+def _queued(row: Reservation) -> bool:
+    """A claim waits for its own card, and a booking has its time; neither stands behind the queue."""
+    return row.kind is Kind.REQUEST and not row.no_warning
+
+
+def _turns(desk: Desk) -> _Turns:
+    """In the order of their claims; bookings that are not due are looked at then."""
     lead = timedelta(seconds=ahead_s(desk.given.policy))
-    for row in desk.mine():
-        if row.state is ReservationState.SCHEDULED and row.start is not None:
+    due = desk.mine((ReservationState.PREPARING,))
+    for row in desk.mine((ReservationState.SCHEDULED,)):
+        if row.start is not None:
             desk.look_again(row.start - lead)
             if row.start - lead <= desk.now:
                 due.append(row)
-        elif row.state is ReservationState.PREPARING:
-            due.append(row)
-        elif row.state is ReservationState.WAITING:
-            others.append(row)
     due.sort(key=lambda row: (row.start or row.created_at, row.created_at, row.id))
-    first = [row for row in others if row.no_warning]  # an admin's word goes before the line
-    return [*first, *due, *in_order(desk.snapshot, [row for row in others if not row.no_warning])]
+    claims = [row for row in desk.claims() if row.state is ReservationState.WAITING]
+    claims.sort(key=lambda row: (row.created_at, row.id))
+    line = Line(desk.snapshot, desk.lanes())
+    return _Turns([*desk.ordered(), *due, *line.within, *claims], line.others())
 
 
 def _most(desk: Desk) -> Callable[[str], int]:
@@ -105,17 +137,23 @@ def _shape(desk: Desk, row: Reservation, need: Need) -> Hashable:
     return (row.kind, need.gpus, need.pool, need.until, need.no_warning, who)
 
 
-def _passing(desk: Desk, line: Sequence[Reservation], grants: Grants) -> frozenset[str]:
-    """Who of the queue may begin behind its first that cannot: with free cards that it will not need (EASY backfill).
-
-    A claim waits for its own card, and a booking has its time; neither stands behind the queue.
-    """
-    order = [row for row in line if row.kind is Kind.REQUEST and not row.no_warning]
+def _passing(desk: Desk, first: Reservation, turns: _Turns, grants: Grants) -> frozenset[str]:
+    """Who of the queue may begin behind its first that cannot, with cards that it will not need (EASY backfill)."""
+    taken = blocked(desk.snapshot)
+    if all(gpu.uuid in taken for gpu in desk.given.seen.gpus):
+        return frozenset()
+    order = [first, *(row for row in turns.coming() if _queued(row))]
     starts = [start.reservation for start in backfill(desk.snapshot, order).starts]
     if not all(grants.allow(row, need_of(desk, row)) for row in starts):
         order = [row for row in order if grants.allow(row, need_of(desk, row))]
         starts = [start.reservation for start in backfill(desk.snapshot, order).starts]
     return frozenset(row.id for row in starts)
+
+
+def _provided(desk: Desk) -> frozenset[str]:
+    """Requests of those who have cards here: they may have all that they ask for, and need no other."""
+    holders = {row.instance for row in desk.here() if row.live}
+    return frozenset(row.id for name in holders for row in desk.asked_by(name) if _queued(row))
 
 
 def _promise_all(desk: Desk, row: Reservation, found: Supply) -> None:

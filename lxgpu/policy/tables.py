@@ -7,7 +7,7 @@ decision costs what it changes, and not what there is.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import update_wrapper
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -86,6 +86,10 @@ class _Overlay(Generic[Row]):
         changed = self._changed.get(key)
         return self._first.get(key, ()) if changed is None else changed.values()
 
+    def keys(self) -> Iterator[Any]:
+        yield from (key for key in self._first if key not in self._changed)
+        yield from (key for key, rows in self._changed.items() if rows)
+
     def change(self, before: Row | None, after: Row | None) -> None:
         old = None if before is None else self._key(before)
         new = None if after is None else self._key(after)
@@ -129,6 +133,10 @@ class Working(Generic[Row]):
     def of(self, groups: Groups[Row, Key], key: Key) -> Collection[Row]:
         """The rows of one group."""
         return self._overlays[groups].of(key)
+
+    def keys(self, groups: Groups[Row, Key]) -> Iterator[Key]:
+        """The keys of the groups that have rows."""
+        return self._overlays[groups].keys()
 
     def put(self, row: Row) -> None:
         """A row as it is to be."""

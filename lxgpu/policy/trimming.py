@@ -31,13 +31,13 @@ class Grants:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._known: defaultdict[str, dict[tuple[str, str, int], bool]] = defaultdict(dict)
+        self._known: defaultdict[str, dict[tuple[str, int], bool]] = defaultdict(dict)
 
     def allow(self, row: Reservation, need: Need) -> bool:
         """Whether one that waits for its turn may have what it lacks; a booking whose time has come was admitted."""
         if row.state is not ReservationState.WAITING:
             return True
-        known, key = self._known[row.owner], (row.instance, row.class_name, need.gpus)
+        known, key = self._known[row.owner], (row.class_name, need.gpus)
         if key not in known:
             wanted = GpuRequest(row.instance, row.owner, more=need.gpus, class_name=row.class_name)
             known[key] = not admit(self._desk.snapshot, wanted)
@@ -55,7 +55,7 @@ class Grants:
 
 def trim_surplus(desk: Desk) -> None:
     """Every booking ahead that is more than may be had at its time: flagged, or cut when it is due."""
-    ahead = [row for row in desk.mine() if row.kind is Kind.BOOKING and row.state is ReservationState.SCHEDULED]
+    ahead = [row for row in desk.mine((ReservationState.SCHEDULED,)) if row.kind is Kind.BOOKING]
     bounds = _Bounds(desk, ahead) if ahead else None
     lead = timedelta(seconds=ahead_s(desk.given.policy))
     for row in sorted(ahead, key=_age):

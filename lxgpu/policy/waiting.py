@@ -17,9 +17,10 @@ from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import out_of_service
 from lxgpu.policy.desk import Desk
+from lxgpu.policy.grounds import class_of
 from lxgpu.policy.pending import need_of
 from lxgpu.policy.placement import fits
-from lxgpu.policy.preemption import candidates, class_of
+from lxgpu.policy.preemption import candidates
 from lxgpu.policy.queue import in_order
 from lxgpu.policy.supply import Supply, supply
 from lxgpu.policy.victims import Unit

@@ -13,8 +13,8 @@ from lxgpu.policy import noshow, words
 from lxgpu.policy.closing import busy
 from lxgpu.policy.desk import Desk, Taking
 from lxgpu.policy.pending import model_of, need_of
-from lxgpu.policy.placement import nearest, obstacles
-from lxgpu.policy.preemption import units
+from lxgpu.policy.placement import blocked, nearest
+from lxgpu.policy.preemption import ASAP, units
 from lxgpu.policy.supplying import promise
 from lxgpu.policy.victims import Unit
 
@@ -55,8 +55,8 @@ def _spare(desk: Desk) -> None:
         if claimant.pool in behind:
             continue  # who is before lacks cards, and what is free is theirs
         for rows in _warned_together(desk, claimant):
-            blocked, seen = obstacles(desk.snapshot.records, desk.given.seen), desk.given.seen
-            cards = [gpu for gpu in seen.gpus if gpu.model == claimant.pool and gpu.uuid not in blocked]
+            taken, seen = blocked(desk.snapshot), desk.given.seen
+            cards = [gpu for gpu in seen.gpus if gpu.model == claimant.pool and gpu.uuid not in taken]
             if len(cards) < len(rows):
                 continue
             for row, gpu in zip(rows, nearest(desk.snapshot, cards, len(rows)), strict=True):
@@ -193,12 +193,21 @@ def _take_back(desk: Desk, rows: list[Assignment], rule: str) -> None:
     desk.takings.append(Taking(rows[0].instance, slots, rule, rule, rows[0].class_name))
 
 
+def _asked_as_soon(desk: Desk, row: Assignment) -> bool:
+    """Whether a card was lent for a time that began as soon as it could."""
+    booked = desk.reservations.get(row.reservation or "")
+    return booked is not None and booked.kind is Kind.BOOKING and bool(booked.told.get(ASAP))
+
+
 def _claim(desk: Desk, rows: list[Assignment], claimant: Reservation) -> Reservation:
     """The right to have as many cards of the same model again."""
     first, now = rows[0], desk.now
     bookings = desk.given.policy.rules.bookings
     until = max((row.until for row in rows if row.until), default=None)
     life = now + timedelta(seconds=bookings.claim_life_s)
+    left_s = max(1, int(((until or life) - now).total_seconds()))
+    if _asked_as_soon(desk, first):
+        until = None  # no time of the clock was asked for, but so much of it: what is left is owed, whenever it is
     dies = min(until, life) if until and until > now else life
     instance = desk.instance(first.instance)
     model = model_of(desk.given.seen, first)
@@ -210,7 +219,7 @@ def _claim(desk: Desk, rows: list[Assignment], claimant: Reservation) -> Reserva
         gpus=len(rows),
         state=ReservationState.WAITING,
         created_at=now,
-        duration_s=max(1, int(((until or life) - now).total_seconds())),
+        duration_s=left_s,
         class_name=first.class_name,
         model=model,
         host=desk.given.seen.host,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
-from lxgpu.model.reservation import Reservation
+from lxgpu.model.reservation import OPEN, Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy import supplying
 from lxgpu.policy.agenda import decide_tick, work_out
@@ -35,10 +35,29 @@ class PlainDesk(Desk):
         waiting = tuple(row for row in self.reservations.values() if row.open)
         return replace(self.given, records=replace(self.given.records, assignments=rows, reservations=waiting))
 
-    def mine(self) -> list[Reservation]:
+    def mine(self, states: Collection[ReservationState] = OPEN) -> list[Reservation]:
         """By scanning."""
         rows = sorted(self.reservations.values(), key=lambda row: row.id)
-        return [row for row in rows if row.open and row.host in {"", self.given.seen.host}]
+        return [row for row in rows if row.state in states and row.host in {"", self.given.seen.host}]
+
+    def lanes(self) -> dict[tuple[str, str], list[Reservation]]:
+        """By scanning."""
+        rows = [row for row in self.mine((ReservationState.WAITING,)) if row.kind is Kind.REQUEST]
+        rows = sorted((row for row in rows if not row.no_warning), key=lambda row: (row.created_at, row.id))
+        lanes = {(row.owner, row.class_name) for row in rows}
+        return {lane: [row for row in rows if (row.owner, row.class_name) == lane] for lane in lanes}
+
+    def claims(self) -> list[Reservation]:
+        """By scanning."""
+        return [row for row in self.mine() if row.kind is Kind.RETURN]
+
+    def ordered(self) -> list[Reservation]:
+        """By scanning."""
+        return [row for row in self.mine((ReservationState.WAITING,)) if row.no_warning]
+
+    def unmet(self) -> list[Reservation]:
+        """All, since each is asked about."""
+        return self.mine()
 
     def here(self) -> list[Assignment]:
         """By scanning."""
@@ -102,8 +121,10 @@ def test_rows_of_other_hosts_are_left_alone_and_change_nothing_but_what_their_ho
         if isinstance(row, Assignment):
             assert row.slot.gpu.startswith("g")
     ours = tuple(row for row in records.reservations if row.host in {"", "h"})
+    theirs = {row.id: row.owner for row in records.reservations if row not in ours}
     alone = replace(snapshot, records=replace(records, reservations=ours))
-    if not any(row.reservation in before.keys() - {one.id for one in ours} for row in records.assignments):
+    together = POLICY.groups["vision"].members  # what one of them has booked elsewhere counts for the others' limit
+    if not any(row.reservation in theirs for row in records.assignments) and not {*theirs.values(), ""} & {*together}:
         assert decide_tick(alone) == agenda
 
 

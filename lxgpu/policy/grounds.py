@@ -1,0 +1,80 @@
+"""Whether there is any ground at all to take cards of a host for a need: a quick look that spares the long one; pure.
+
+It may say yes where there is nothing to take, and never says no where there is: tests hold it against the long look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from lxgpu.model.assignment import ATTACHED
+from lxgpu.model.quota import Policy
+from lxgpu.model.request import Need
+from lxgpu.model.reservation import Kind
+from lxgpu.model.rules import PriorityClass
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.guarantees import Guarantees
+from lxgpu.policy.lookup import by_card, reservations_by_id
+from lxgpu.policy.tables import once
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Those who hold a host's cards: when the first one's time ends, whether any is idle, their classes and people."""
+
+    ends: datetime | None
+    idle: bool
+    classes: frozenset[str]
+    people: frozenset[str]
+
+
+def any_ground(snapshot: Snapshot, need: Need, ledger: Guarantees) -> bool:
+    """Whether a holder's time is over by then, one is idle or over a limit, or the need goes before one."""
+    there = holders(snapshot)
+    if there.ends is not None and there.ends <= max(need.at, snapshot.now):
+        return True
+    if need.kind is Kind.RETURN or not there.people:
+        return False
+    return (
+        there.idle
+        or need.kind is Kind.BOOKING
+        or _goes_before(snapshot.policy, need, there)
+        or any(_over(ledger, person) for person in there.people)
+        or bool(ledger.covers(need))
+    )
+
+
+def class_of(policy: Policy, class_name: str) -> PriorityClass:
+    """The class of that name; one that the policy no longer has counts as the lowest, with the usual times."""
+    return policy.classes.get(class_name) or PriorityClass(class_name, priority=0)
+
+
+@once
+def holders(snapshot: Snapshot) -> Holders:
+    """Those who hold the host's cards and could give them up."""
+    had, known = by_card(snapshot.records.assignments), reservations_by_id(snapshot.records.reservations)
+    rows = [row for gpu in snapshot.seen.gpus for row in had.get(gpu.uuid, ()) if row.state in ATTACHED]
+    owners = Guarantees(snapshot).owners
+    booked = (known.get(row.reservation or "") for row in rows)
+    ends = [row.until or (booking.until if booking else None) for row, booking in zip(rows, booked, strict=True)]
+    idle = (verdict for row in rows if (verdict := snapshot.verdicts.get(row.slot)) is not None)
+    return Holders(
+        ends=min((end for end in ends if end is not None), default=None),
+        idle=any(verdict.takeable(snapshot.now) for verdict in idle),
+        classes=frozenset(row.class_name for row in rows),
+        people=frozenset(owners[row.instance] for row in rows if row.instance in owners),
+    )
+
+
+def _goes_before(policy: Policy, need: Need, there: Holders) -> bool:
+    """By priority; a class that the policy does not have says nothing of its holder's."""
+    asker = policy.classes.get(need.class_name)
+    if asker is None:
+        return False
+    return any(name not in policy.classes or policy.classes[name].yields_to(asker) for name in there.classes)
+
+
+def _over(ledger: Guarantees, person: str) -> bool:
+    groups = ledger.entitled(person).groups
+    return bool(ledger.over_limit(person)) or any(ledger.group_over_limit(name) for name in groups)

@@ -1,0 +1,281 @@
+"""lxgpu itself: what happens on the floor becomes rows of a Snapshot, and what the policy decides happens on the floor.
+
+Nothing is decided here. What the world adds: a batch job is a throw-away container whose request stands in the queue; a
+holder's has a lease where cards are free, and else stands in the queue too. A card that is taken is free `STOP_S` after
+the TERM, one that is given is attached at once, and an owner whose cards are gone for good asks again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from heapq import heappop, heappush
+
+from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
+from lxgpu.model.plan import Verdict
+from lxgpu.model.quota import Policy
+from lxgpu.model.request import GpuRequest, Need
+from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.policy.agenda import work_out
+from lxgpu.policy.booking import is_soft
+from lxgpu.policy.decide import decide_attach
+from lxgpu.policy.desk import Desk
+from lxgpu.policy.handing import hand_over
+from lxgpu.policy.routing import hosts_for
+from lxgpu.policy.supply import soonest
+from lxgpu.simulate.floor import Floor
+from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.shares import owned_cards
+from lxgpu.simulate.site import Site
+from lxgpu.simulate.usual import BATCH, usual_policy
+
+STOP_S = 10.0
+"""From TERM to a card that is proven free: a job that heeds TERM, and a fence that finds nothing."""
+ASKED_MORE, ASKED_MORE_S = 1.5, 3600
+"""Owners of batch jobs do not know how long it takes: they ask for half as much again, and an hour."""
+_Due = tuple[float, int, int, tuple[Assignment, ...]]
+"""When a host is looked at again, in which order, which one, and what is free by then."""
+
+
+class Ours:
+    """The policy of lxgpu on a floor."""
+
+    def __init__(self, floor: Floor, site: Site) -> None:
+        self._floor, self._site = floor, site
+        self._open: dict[int, set[str]] = {}
+        self._looks: dict[int, None] = {}
+        self._fresh: deque[Reservation] = deque()
+        self._due: list[_Due] = []
+        self._order = self._asked = 0
+        self._at_rest: dict[int, float] = {}
+        self._quiet: list[tuple[float, int]] = []
+
+    # ---- what happens
+
+    def asked(self, job: int) -> None:
+        """A container is made; it gets a lease, or its request stands in the queue."""
+        item = self._floor.jobs[job]
+        if item.gpus > self._floor.lab.gpus_per_server:
+            return  # no host has so many
+        self._site.pass_to(self._floor.now)
+        self._site.make(_name(job), item.owner)
+        self._open[job] = set()
+        if not (item.bursts and self._lease(job)):
+            self._ask(job)
+
+    def ended(self, job: int) -> None:
+        """What it had is given back, and its container is gone."""
+        self._site.pass_to(self._floor.now)
+        self._at_rest.pop(job, None)
+        self._give_back(job)
+        for identifier in self._open.pop(job, ()):
+            row = self._site.reservation(identifier)
+            if row is not None:
+                self._site.write(replace(row, state=ReservationState.FINISHED, closed_at=self._site.now))
+        self._site.remove(_name(job))
+
+    def turned(self, job: int) -> None:
+        """A holder's cards went to work, or to rest: then they are idle after the policy's window."""
+        self._at_rest.pop(job, None)
+        if not self._floor.place[job]:
+            return
+        self._site.pass_to(self._floor.now)
+        rows = self._site.held(_name(job))
+        if self._floor.working(job):
+            self._site.works(row.slot for row in rows)
+            self._see(rows)
+            return
+        self._rests(job)
+
+    def decide(self) -> None:
+        """One look at each host where something happened."""
+        self._site.pass_to(self._floor.now)
+        while self._due and self._due[0][0] <= self._floor.now:
+            _, _, host, rows = heappop(self._due)
+            there = {row.id for name in {row.instance for row in rows} for row in self._site.held(name)}
+            for row in rows:
+                if row.id in there:
+                    self._site.close(row, row.outcome)
+            self._looks[host] = None
+        while self._quiet and self._quiet[0][0] <= self._floor.now:
+            self._find_idle(*heappop(self._quiet))
+        while self._fresh or self._looks:
+            if self._looks:
+                host = next(iter(self._looks))
+                del self._looks[host]
+                self._look(host)
+            else:
+                self._place(self._fresh.popleft())
+
+    # ---- owners
+
+    def _lease(self, job: int) -> bool:
+        """What `lxgpu attach` gives at once, where cards are free, for as long as the owner wants to hold them."""
+        item, site = self._floor.jobs[job], self._site
+        for host in site.hosts:
+            snapshot = site.desk(host).snapshot
+            request = GpuRequest(_name(job), item.owner, item.gpus, class_name=item.class_name)
+            plan = decide_attach(snapshot, request)
+            if plan.decision is Verdict.GRANTED:
+                desk = site.desk(host)
+                until = site.now + timedelta(seconds=self._hold_s(job))
+                for slot in plan.slots:
+                    row = Assignment(f"l{job}-{slot}", slot, _name(job), AssignmentState.ACTIVE, site.now)
+                    desk.put(replace(row, class_name=item.class_name or "normal", since=site.now, until=until))
+                site.keep(desk)
+                self._begin(job)
+                return True
+        return False
+
+    def _ask(self, job: int) -> None:
+        item, site = self._floor.jobs[job], self._site
+        self._asked += 1
+        batch = self._floor.left_s(job) * ASKED_MORE + ASKED_MORE_S
+        class_name = item.class_name or ("normal" if item.bursts else BATCH)
+        row = Reservation(
+            id=f"r{self._asked:07}",
+            instance=_name(job),
+            owner=item.owner,
+            kind=Kind.REQUEST,
+            gpus=item.gpus,
+            state=ReservationState.WAITING,
+            created_at=site.now,
+            duration_s=max(1, int(self._hold_s(job) if item.bursts else item.asked_s or batch)),
+            class_name=class_name,
+            soft=is_soft(site.policy, class_name),
+        )
+        self._open[job].add(row.id)
+        site.write(row)
+        self._fresh.append(row)
+
+    def _ask_again(self, job: int) -> None:
+        """Who has lost cards for good gives the others back, and asks for all of them again."""
+        if self._open.get(job, True) or self._floor.place[job] or self._floor.finish[job] is not None:
+            return
+        self._give_back(job)
+        self._ask(job)
+
+    def _give_back(self, job: int) -> None:
+        for row in self._site.held(_name(job)):
+            self._site.close(row, "given back")
+            self._looks[self._site.server(row.slot)] = None
+
+    def _hold_s(self, job: int) -> float:
+        """How much longer a holder wants its cards."""
+        begun = self._floor.first_start[job]
+        return self._floor.jobs[job].duration_s - (0.0 if begun is None else self._floor.now - begun)
+
+    # ---- looking
+
+    def _place(self, row: Reservation) -> None:
+        """A new request is looked at where it may be met; elsewhere it changes nothing."""
+        site = self._site
+        at = soonest(site.now, site.policy)
+        until = at + timedelta(seconds=row.duration_s)
+        need = Need(row.instance, row.owner, row.gpus, row.class_name, at, until, reservation=row.id)
+        for host in hosts_for([site.snapshot(host) for host in site.hosts], need):
+            self._look(host)
+            now = site.reservation(row.id)
+            if now is None or now.state is not ReservationState.WAITING:
+                return
+
+    def _look(self, host: int) -> None:
+        desk = self._site.desk(host)
+        work_out(desk)
+        for giving in desk.givings:
+            for held in desk.held_by(giving.instance):
+                if held.state is AssignmentState.ATTACHING:
+                    desk.put(replace(held, state=AssignmentState.ACTIVE))
+        if desk.givings:
+            hand_over(desk)  # what is attached begins
+        self._site.keep(desk)
+        self._carry_out(host, desk)
+
+    def _carry_out(self, host: int, desk: Desk) -> None:
+        agenda = desk.agenda()
+        lost = [_job(taking.instance) for taking in agenda.takings]
+        for row in agenda.rows:
+            if isinstance(row, Reservation) and (mine := self._open.get(_job(row.instance))) is not None:
+                if row.open:
+                    mine.add(row.id)
+                else:
+                    mine.discard(row.id)
+                    lost.append(_job(row.instance))
+        for taking in agenda.takings:
+            self._end_work(_job(taking.instance))
+            rows = tuple(row for row in self._site.held(taking.instance) if row.slot in taking.slots)
+            self._wake(host, self._floor.now + STOP_S, rows)
+        for giving in agenda.givings:
+            self._begin(_job(giving.instance))
+        for job in dict.fromkeys(lost):
+            self._ask_again(job)
+        if agenda.next_at is not None:
+            self._wake(host, self._site.seconds(agenda.next_at))
+
+    def _wake(self, host: int, at: float, rows: tuple[Assignment, ...] = ()) -> None:
+        self._order += 1
+        heappush(self._due, (at, self._order, host, rows))
+        self._floor.wake(at)
+
+    # ---- work
+
+    def _begin(self, job: int) -> None:
+        """A job goes on once it has all its cards."""
+        rows = [row for row in self._site.held(_name(job)) if row.state in ATTACHED]
+        if len(rows) < self._floor.jobs[job].gpus or self._floor.place[job]:
+            return
+        host = self._site.server(rows[0].slot)
+        self._floor.start(job, ((host, len(rows)),))
+        if self._floor.jobs[job].bursts:
+            self.turned(job)
+        self._join(host, job)
+
+    def _end_work(self, job: int) -> None:
+        if self._floor.place[job]:
+            host = self._floor.place[job][0][0]
+            self._at_rest.pop(job, None)
+            self._floor.stop(job)
+            self._join(host, job)
+
+    def _join(self, host: int, job: int) -> None:
+        if self._floor.jobs[job].gpus > 1:
+            there = {_job(row.instance) for row in self._site.on(host)}
+            work = (one for one in there if self._floor.place[one] and self._floor.jobs[one].gpus > 1)
+            self._site.join(host, {_name(one): one + 1 for one in work})
+
+    def _rests(self, job: int) -> None:
+        rows = self._site.held(_name(job))
+        self._at_rest[job] = self._floor.now
+        self._site.rests((row.slot for row in rows), self._site.now, idle=False)
+        at = self._floor.now + self._site.policy.rules.idle.window_s
+        heappush(self._quiet, (at, job))
+        self._floor.wake(at)
+
+    def _find_idle(self, at: float, job: int) -> None:
+        since = self._at_rest.get(job)
+        if since is not None and since + self._site.policy.rules.idle.window_s <= at:
+            rows = self._site.held(_name(job))
+            begun = self._site.now - timedelta(seconds=self._site.policy.rules.idle.window_s)
+            self._site.rests((row.slot for row in rows), begun, idle=True)
+            self._see(rows)
+
+    def _see(self, rows: Iterable[Assignment]) -> None:
+        for row in rows:
+            self._looks[self._site.server(row.slot)] = None
+
+
+def ours(workload: Workload, lab: Lab, policy: Policy | None) -> tuple[Floor, Ours]:
+    """The policy; without one each group is guaranteed what it owns."""
+    floor = Floor(workload.jobs, lab)
+    rules = policy or usual_policy(workload, lab, owned_cards(workload, lab))
+    return floor, Ours(floor, Site(lab, rules, workload.start))
+
+
+def _name(job: int) -> str:
+    return f"j{job:07}"
+
+
+def _job(name: str) -> int:
+    return int(name[1:])
