@@ -54,7 +54,7 @@ def play_all(
         for one in runs:
             told = _Bar(steps, one.name, len(workload.jobs))
             made = run(workload, lab, one, simulateinput.maker(one.rule), left_out=left_out, watch=watch, progress=told)
-            steps.done(one.name, f"{made.outcome.jobs:,} jobs")
+            steps.done(one.name)
             done.append(made)
     return done
 
@@ -65,8 +65,8 @@ class _Bar:
     def __init__(self, steps: Steps, name: str, jobs: int) -> None:
         self._steps, self._name, self._jobs = steps, name, max(jobs, 1)
         self._living = sys.stderr.isatty()
-        self._at = -1
-        self(0)
+        self._at = 0
+        steps.say(name, f"{jobs:,} jobs")
 
     def __call__(self, done: int) -> None:
         """So many jobs have come in."""

@@ -113,7 +113,10 @@ class _Drawings:
         """Each with its title, how to read it, and its drawings."""
         yield "Waits", _WAITS, [self._shares(), self._spreads()]
         yield "Use over time", _USE, [*self._use(), self._line()]
-        yield "Who waited for whom", _WHOM, [self._waited(name) for name in self._runs]
+        if any(wait for one in self._runs.values() for wait in one.waits):
+            yield "Who waited for whom", _WHOM, [self._waited(name) for name in self._runs]
+        else:
+            yield "Who waited for whom", _NONE_WAITED, []
         if any(one.outcome.preemptions for one in self._runs.values()):
             yield "Preemptions and lost work", _LOST, [self._stopped(), self._lost()]
         else:
@@ -221,4 +224,5 @@ _LOST = (
     "A job that is stopped loses what it did since its last save, and the time to load it again. A holder whose idle"
     " card is taken loses nothing, and counts as a preemption all the same."
 )
+_NONE_WAITED = "Everybody who began did so at once."
 _NONE_LOST = "Nobody had to stop, and nothing was lost."

@@ -98,9 +98,14 @@ def shares(runs: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Which share of the jobs waited at most how long: of each run points (seconds, share)."""
     with _drawing(2.8 + _room(len(runs))) as (figure, svg):
         axes = figure.subplots()
+        longest_s = max((points[-1][0] for points in runs.values() if points), default=HOUR)
         for number, (name, points) in enumerate(runs.items()):
-            waits = [max(wait, LEAST_S) for wait, _ in points]
-            percents = [100 * share for _, share in points]
+            drawn = [
+                *points,
+                (longest_s * 10 + HOUR, points[-1][1] if points else 0.0),
+            ]  # it goes on as high as it ended
+            waits = [max(wait, LEAST_S) for wait, _ in drawn]
+            percents = [100 * share for _, share in drawn]
             axes.plot(
                 waits,
                 percents,
@@ -110,7 +115,7 @@ def shares(runs: Mapping[str, Sequence[tuple[float, float]]]) -> str:
                 color=_colour(number),
                 linestyle=_dash(number),
             )
-        _waits_on_x(axes, max((points[-1][0] for points in runs.values() if points), default=HOUR))
+        _waits_on_x(axes, longest_s)
         axes.set(xlabel="waited at most", ylabel="share of the jobs (%)", ylim=(0, 101))
         _legend(figure, len(runs))
     return svg()
@@ -162,7 +167,7 @@ def line(runs: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, end_s: 
             times = [at / unit for at in at_s]
             axes.plot(times, counts, label=run, linewidth=1.6, color=_colour(number), linestyle=_dash(number))
         axes.set(xlabel=f"{name} since the beginning", ylabel="jobs that wait", xlim=(0, end_s / unit))
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.04 * max(1.0, *(count for _, counts in runs.values() for count in counts)))
         _legend(figure, len(runs))
     return svg()
 

@@ -78,12 +78,14 @@ def test_people_get_a_table_and_spreadsheets_every_figure(lxgpu, trace):
     assert rows[0]["left_out"] == "1"
 
 
-def test_a_run_tells_when_it_is_done_unless_quiet(lxgpu, trace):
-    """A run tells when it is done, on stderr, unless quiet."""
+def test_a_run_tells_when_it_begins_and_ends_unless_quiet(lxgpu, trace):
+    """A run tells when it begins and ends, on stderr, unless quiet."""
     words = ("simulate", trace, *LAB, "--rule", "fifo", "--rule", "sjf")
-    assert [line.partition(" (")[0] for line in lxgpu(*words).stderr.splitlines() if line.startswith("[")] == [
-        "[1/2] fifo: 4 jobs",
-        "[2/2] sjf: 4 jobs",
+    assert [line.partition(" (")[0] for line in lxgpu(*words).stderr.splitlines()[1:5]] == [
+        "fifo: 4 jobs",
+        "[1/2] fifo: done",
+        "sjf: 4 jobs",
+        "[2/2] sjf: done",
     ]
     assert lxgpu("-q", *words).stderr.splitlines() == ["warning: 1 job is larger than the lab of 2 GPUs and left out"]
 

@@ -160,6 +160,14 @@ def test_where_nobody_had_to_stop_it_is_said(text):
     assert "Nobody had to stop" not in text
 
 
+def test_where_nobody_waited_it_is_said(text):
+    """Where nobody waited it is said, and no empty plot is drawn."""
+    wide = Lab(4, 4)
+    quick = Seen(_text(runs=[run(WORK, wide, Asked("fifo"), make("fifo"), watch=True)], lab=wide))
+    assert "Everybody who began did so at once" in quick.text
+    assert "Everybody who began did so at once" not in text
+
+
 def test_the_same_runs_give_the_same_page(text):
     """The same runs give the same page, to the letter, but for the time they took."""
     row = re.compile(r"<tr><th scope=.row.>The run took.*")
