@@ -10,7 +10,7 @@ from lxgpu.cli import simulateinput, simulatepage
 from lxgpu.cli.render import Column, Output, Screen
 from lxgpu.figures import HOUR, n_gpus, short_duration
 from lxgpu.simulate.jobs import Lab, Workload
-from lxgpu.simulate.runs import Asked, Run, asked, fitting, run
+from lxgpu.simulate.runs import OURS, Asked, Run, asked, fitting, lacking, run
 
 if TYPE_CHECKING:
     from lxgpu.cli.progress import Steps
@@ -29,7 +29,14 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
     if left_out:
         larger = f"{left_out} {'job is' if left_out == 1 else 'jobs are'} larger than the lab of {n_gpus(lab.cards)}"
         out.screen.warn(f"{larger} and left out")
+    for one in runs:
+        missing = lacking(workload, one.rules) if one.rule == OURS and one.rules is not None else []
+        if missing:
+            out.screen.warn(f"{one.policy} has no class {', '.join(missing)}, so jobs of it are refused")
     done = play_all(out.screen, workload, lab, runs, left_out=left_out, watch=wanted.html is not None)
+    for figures in (one.outcome for one in done):
+        if figures.never_started:
+            out.screen.warn(f"{figures.name}: {figures.never_started:,} of {figures.jobs:,} jobs never started")
     out.items("simulations", [one.outcome for one in done], COLUMNS, title=title(workload, lab))
     if wanted.html is not None:
         simulatepage.write(wanted.html, workload, lab, done)

@@ -12,9 +12,12 @@ from lxgpu.simulate.jobs import Lab, Workload
 from lxgpu.simulate.outcome import Outcome, outcome, waits_of
 from lxgpu.simulate.rules import Make
 from lxgpu.simulate.series import Series, Watcher
+from lxgpu.simulate.usual import BATCH
 
 OURS = "lxgpu"
 """The rule that a policy file is written for."""
+NORMAL = "normal"
+"""The class of holders that name none; batch jobs that name none are of `usual.BATCH`."""
 DIVIDING = frozenset({"static", "slurm", "kueue"})
 """Rules that give groups what a policy guarantees them, and read nothing else of it."""
 
@@ -63,6 +66,12 @@ def fitting(workload: Workload, lab: Lab) -> tuple[Workload, int]:
     jobs = tuple(job for job in workload.jobs if job.gpus <= lab.cards)
     left_out = len(workload.jobs) - len(jobs)
     return (replace(workload, jobs=jobs), left_out) if left_out else (workload, 0)
+
+
+def lacking(workload: Workload, policy: Policy) -> list[str]:
+    """The classes that jobs run in under lxgpu and the policy does not have: it will refuse those jobs."""
+    wanted = {job.class_name or (NORMAL if job.bursts else BATCH) for job in workload.jobs}
+    return sorted(wanted - set(policy.classes))
 
 
 def run(

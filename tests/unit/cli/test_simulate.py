@@ -265,6 +265,29 @@ def test_a_lab_without_a_past_says_so(lxgpu, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_policies_are_runs_of_lxgpu_side_by_side(lxgpu, trace, tmp_path):
+    """Policies are runs of lxgpu side by side, after the rules that were named; what one refuses is told."""
+    classes = "classes: {normal: {priority: 50}, scavenge: {priority: 10}}"
+    policies = {"wide.yaml": f"defaults: {{limit: 2}}\n{classes}", "narrow.yaml": f"defaults: {{limit: 1}}\n{classes}"}
+    policies["bare.yaml"] = "defaults: {limit: 2}"
+    words = ["simulate", trace, *LAB, "--rule", "fifo"]
+    for name, text in policies.items():
+        (tmp_path / name).write_text(f"version: 1\n{text}\n", encoding="utf-8")
+        words += ["--policy", str(tmp_path / name)]
+    ran = lxgpu(*words, "-o", "json")
+    assert ran.returncode == 0, ran.stderr
+    found = [(item["rule"], item["policy"], item["never_started"]) for item in json.loads(ran.stdout)["items"]]
+    named = {name: str(tmp_path / name) for name in policies}
+    assert found == [
+        ("fifo", None, 0),
+        ("lxgpu", named["wide.yaml"], 0),
+        ("lxgpu", named["narrow.yaml"], 2),
+        ("lxgpu", named["bare.yaml"], 4),
+    ]
+    assert f"warning: {named['bare.yaml']} has no class scavenge, so jobs of it are refused" in ran.stderr
+    assert f"warning: lxgpu {named['narrow.yaml']}: 2 of 4 jobs never started" in ran.stderr
+
+
 def _documented():
     """The calls of `lxgpu simulate` in the documents, as words."""
     texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("docs/simulate.md", "README.md")]
@@ -277,7 +300,7 @@ def test_what_the_documents_say_can_be_typed(lxgpu, lived, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     document = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
     Path("jobs.csv").write_text(re.search(r"^```csv\n(.*?)^```", document, re.DOTALL | re.MULTILINE)[1], "utf-8")
-    Path("new-policy.yaml").write_text("version: 1\ngroups: {vision: {total: {guaranteed: 2}}}\n", encoding="utf-8")
+    Path("new-policy.yaml").write_text(Path("policy.yaml").read_text("utf-8") + "defaults: {limit: 4}\n", "utf-8")
     ran = lxgpu(*shlex.split(line.replace("/etc/lxgpu/", "")), env=lived)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
