@@ -14,13 +14,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lxgpu"
 LONGEST_MODULE = 350
 
-BASE = {"__init__", "errors", "figures", "units", "dayclock", "instants", "plain"}
+BASE = {"__init__", "errors", "figures", "units", "dayclock", "instants", "plain", "regular"}
 LAYERS: dict[str, set[str]] = {
     "__init__": set(),
     "__main__": {"cli"},
     "errors": set(),
     "figures": set(),
     "plain": set(),
+    "regular": set(),
     "units": {"errors", "figures"},
     "dayclock": {"errors"},
     "instants": {"errors", "units", "dayclock"},

@@ -34,14 +34,21 @@ if TYPE_CHECKING:
 )
 @click.option("--image", default="", help="Image alias or fingerprint; that of the settings unless said.")
 @click.option("--host", default="", help="Which host; this one, or `any`.")
-@click.option("--ssh-key", "key_files", multiple=True, metavar="FILE|-", help="Public keys; repeatable; - is stdin.")
+@click.option(
+    "--ssh-key",
+    "key_files",
+    multiple=True,
+    metavar="FILE|-",
+    type=click.Path(),
+    help="Public keys; repeatable; - is stdin.",
+)
 @click.option("--cpu", type=click.IntRange(min=1), help="Cores; the policy's number unless said.")
 @click.option("--memory", "memory_bytes", type=params.MEMORY, help="Memory, as 64GiB.")
 @click.option("--disk", "disk_bytes", type=params.DISK, help="Disk, for the system and for the home each.")
 @click.option("--processes", type=click.IntRange(min=64), help="Most processes at a time.")
 @click.option("--for", "lease_s", type=params.DURATION, help="Lease of the cards, as 3d.")
 @click.option("--if-not-exists", "lenient", is_flag=True, help="Do nothing when the container is there.")
-@click.option("--from", "batch", type=click.Path(exists=True, dir_okay=False), help="A CSV file, one row a container.")
+@click.option("--from", "batch", type=params.FILE, help="A CSV file, one row a container.")
 @click.option(
     "--expires",
     "expires_s",

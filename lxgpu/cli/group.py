@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lxgpu import __version__
-from lxgpu.cli import commands
+from lxgpu.cli import commands, params
 from lxgpu.cli.render import Screen
 from lxgpu.errors import LxgpuError
 
@@ -139,7 +139,13 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
 
 
 def add_everywhere(command: click.Command) -> None:
-    """Let a command and those below it take the global options too, where their names are not taken."""
+    """Let a command and those below it take the global options too, where their names are not taken.
+
+    Its own texts and numbers get their bounds here, so that none is forgotten.
+    """
+    for param in command.params:
+        if param.expose_value:  # the global ones are paths and settings
+            params.bound(param)
     taken = {name for param in command.params for name in param.opts}
     for option in _global_options(hidden=True):
         option.opts = [name for name in option.opts if name not in taken]

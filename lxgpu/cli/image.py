@@ -80,7 +80,7 @@ def build(out: Output, *, alias: str, dry_run: bool, yes: bool) -> None:
 
 
 @image.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=params.FilePath(path_type=Path))
 @click.option("--alias", required=True, help="Its name.")
 @params.change
 @params.output

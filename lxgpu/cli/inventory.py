@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -86,7 +85,7 @@ def export(screen: Screen, *, events: int, target: str | None) -> None:
 
 
 @inventory.command("import")
-@click.argument("source", metavar="FILE|-")
+@click.argument("source", metavar="FILE|-", type=click.Path())
 @params.change
 @params.output
 def import_(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
@@ -94,7 +93,7 @@ def import_(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
     from lxgpu import archive, wiring  # noqa: PLC0415
     from lxgpu.services.rebuild import check_own, take_over  # noqa: PLC0415
 
-    text = sys.stdin.read() if source == "-" else _read(source)
+    text = _read(source)
     contents = archive.parse_inventory(text, name=source)
     check_own(wiring.engine().server(), contents.records.identity)  # refused before a row is replaced
     if dry_run:
@@ -123,7 +122,7 @@ def backup(screen: Screen, target: str) -> None:
 
 
 @inventory.command()
-@click.argument("source", type=click.Path(exists=True, dir_okay=False))
+@click.argument("source", type=params.FILE)
 @params.change
 @params.output
 def restore(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
@@ -147,8 +146,9 @@ def restore(out: Output, source: str, *, dry_run: bool, yes: bool) -> None:
 
 def _read(source: str) -> str:
     try:
-        return Path(source).read_text(encoding="utf-8")
+        return params.read_bytes(source).decode()
     except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
         raise LxgpuError(
-            "usage", f"{source} cannot be read: {error}", fix="name a file of lxgpu inventory export"
+            "usage", f"{source} cannot be read", why=why, fix="name a file of lxgpu inventory export"
         ) from error

@@ -44,7 +44,7 @@ def ls(out: Output, person: str) -> None:
 
 @keys.command()
 @PERSON
-@click.argument("source", metavar="FILE|-")
+@click.argument("source", metavar="FILE|-", type=click.Path())
 @params.change
 @params.output
 def add(out: Output, person: str, source: str, *, dry_run: bool, yes: bool) -> None:

@@ -30,7 +30,7 @@ def lab() -> None:
 @click.option("--model", "models", multiple=True, help="A card's model; once for all cards, or once for each.")
 @click.option("--engine", default="lxd", show_default=True, help="lxd or incus.")
 @click.option("--members", default=1, show_default=True, help="Hosts in one cluster.")
-@click.option("--policy", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Another policy file.")
+@click.option("--policy", type=params.FilePath(path_type=Path), help="Another policy file.")
 @click.option("--mappable/--no-mappable", default=None, help="Let the last card's render node be mapped into memory.")
 @params.pass_screen
 def up_command(

@@ -84,6 +84,7 @@ def guarded(words: list[str], invoke: Callable[[list[str], Screen], int]) -> int
 
     screen = Screen()
     try:
+        _check_text(words)
         return invoke(words, screen)
     except OutputClosedError:
         return _quiet_end()
@@ -91,6 +92,27 @@ def guarded(words: list[str], invoke: Callable[[list[str], Screen], int]) -> int
         return _report(error, words, screen)
     finally:
         _wake_daemon()
+
+
+def _check_text(words: list[str]) -> None:
+    """Refuse words that are no text: nothing could keep them, and no terminal show them.
+
+    Raises:
+        LxgpuError: `usage`.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            from lxgpu.errors import LxgpuError  # noqa: PLC0415 -- for the error only
+
+            shown = word.encode("utf-8", "backslashreplace").decode()[:80]
+            raise LxgpuError(
+                "usage",
+                f"a word of the command is no UTF-8 text: {shown}",
+                why="what is kept and shown is UTF-8",
+                fix="write it anew, in a terminal whose locale is UTF-8",
+            ) from error
 
 
 def _wake_daemon() -> None:

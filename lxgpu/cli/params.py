@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from datetime import datetime, tzinfo
@@ -15,6 +16,10 @@ from lxgpu.cli.render import FORMATS, Output, Screen
 from lxgpu.errors import LxgpuError
 
 LEAST_MEMORY, LEAST_DISK = 64 * 1024**2, 64 * 1024**2
+LONGEST_TEXT = 500
+"""Characters of a free text: reasons, notes, words that name something."""
+MOST = 1_000_000_000
+"""The largest number that an option takes, on either side of 0."""
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -125,9 +130,49 @@ def _person(text: str) -> str:
 
 def _gpu_count(text: str) -> GpuCount:
     digits = text.removeprefix("+")
-    if not (digits.isascii() and digits.isdigit()):
-        raise LxgpuError("usage", f"{text!r} is no number of cards", why="2 means two in all, +1 means one more")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(MOST)) or int(digits) > MOST:
+        why = "2 means two in all, +1 means one more"
+        raise LxgpuError("usage", f"{text[:40]!r} is no number of cards", why=why)
     return GpuCount(number=int(digits), more=text.startswith("+"))
+
+
+def _text(text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise LxgpuError(
+            "usage",
+            f"the text has {len(text)} characters",
+            why=f"{LONGEST_TEXT} are the most that are kept and shown",
+            fix="say it in fewer words",
+        )
+    return text
+
+
+def read_bytes(source: str) -> bytes:
+    """The bytes of a file, or of standard input for `-`; error `OSError`, also for what is no regular file."""
+    if source == "-":
+        return sys.stdin.buffer.read()
+    from lxgpu.regular import open_regular  # noqa: PLC0415 -- when there is one to read
+
+    with open_regular(source) as file:
+        return file.read()
+
+
+class FilePath(click.Path):
+    """A file that is there. A pipe or a device is none: it would be waited for, maybe for ever."""
+
+    def __init__(self, *, path_type: type[Any] | None = None) -> None:
+        super().__init__(exists=True, dir_okay=False, path_type=path_type)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 -- click's signature
+        """As click does it, for regular files alone."""
+        import stat  # noqa: PLC0415 -- when there is one to look at
+
+        from lxgpu.regular import NO_FILE  # noqa: PLC0415
+
+        found = super().convert(value, param, ctx)
+        if not stat.S_ISREG(os.stat(found).st_mode):  # noqa: PTH116 -- as click does
+            self.fail(f"{os.fspath(found)!r}: {NO_FILE}.", param, ctx)
+        return found
 
 
 class InstanceName(Checked):
@@ -145,6 +190,10 @@ class InstanceName(Checked):
         return [CompletionItem(name) for name in instance_names() if name.startswith(incomplete)]
 
 
+TEXT = Checked("text", _text)
+"""A free text of bounded length."""
+FILE = FilePath()
+"""The path of a file that is there."""
 DURATION = Checked("duration", _duration)
 """`4h` → seconds, at least one."""
 SIZE = Checked("size", _size)
@@ -163,6 +212,41 @@ INSTANCE = InstanceName("name", _known_name)
 """The name of an existing container."""
 GPUS = Checked("n", _gpu_count)
 """`2` or `+1` → `GpuCount`."""
+
+
+class _Whole(click.IntRange):
+    """A range of whole numbers that ends somewhere, though it says no end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 -- click's signature
+        """As click does it, up to `MOST`."""
+        return _bounded_int(self, super().convert(value, param, ctx), param, ctx)
+
+
+class _AnyWhole(click.types.IntParamType):
+    """A whole number that is not endless."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 -- click's signature
+        """As click does it, up to `MOST`."""
+        return _bounded_int(self, super().convert(value, param, ctx), param, ctx)
+
+
+def _bounded_int(
+    kind: click.ParamType[Any], number: int, param: click.Parameter | None, ctx: click.Context | None
+) -> int:
+    if abs(number) > MOST:
+        kind.fail(f"{number} is too large a number; {MOST} is the largest.", param, ctx)
+    return number
+
+
+def bound(param: click.Parameter) -> None:
+    """Give a bound to a parameter that has none: texts of any length and numbers of any size."""
+    if isinstance(param.type, click.IntRange):
+        given = param.type
+        param.type = _Whole(given.min, given.max, given.min_open, given.max_open, given.clamp)
+    elif isinstance(param.type, click.types.IntParamType):
+        param.type = _AnyWhole()
+    elif isinstance(param.type, click.types.StringParamType):
+        param.type = TEXT
 
 
 def pass_screen(function: Callable[Concatenate[Screen, P], R]) -> Callable[P, R]:

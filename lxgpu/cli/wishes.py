@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lxgpu.cli.params import read_bytes
 from lxgpu.cli.render import Output
 from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.errors import LxgpuError
@@ -107,9 +107,12 @@ def read_keys(source: str) -> tuple[PublicKey, ...]:
     """Public keys from a file, or from standard input for `-`; errors `usage`, `bad_key`."""
     name = "standard input" if source == "-" else source
     try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8", errors="replace")
+        text = read_bytes(source).decode(errors="replace")
     except OSError as error:
         raise LxgpuError(
-            "usage", f"{name}: {error.strerror}", fix="give the path of a .pub file, or - for standard input"
+            "usage",
+            f"{name} cannot be read",
+            why=error.strerror or str(error),
+            fix="give the path of a .pub file, or - for standard input",
         ) from error
     return parse_keys(text, name=name)

@@ -11,9 +11,12 @@ from functools import cached_property
 from pathlib import Path
 
 from lxgpu.errors import LxgpuError, Problem
+from lxgpu.regular import open_regular
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Bytes (and characters) of the largest file that is read: a mistaken path, or an attack."""
+MEND = "mend the lines that are named, then repeat; nothing was changed"
+"""The next step after mistakes in a file."""
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _WIDEST = 160
 """Characters of a shown line; of a longer one the part around the caret is shown."""
@@ -69,7 +72,7 @@ class Source:
         """The error that lists all mistakes of this text, in the order of the lines."""
         found = sorted(problems, key=_place)
         count = "a mistake" if len(found) == 1 else f"{len(found)} mistakes"
-        return LxgpuError("bad_file", f"{self.name} has {count}", problems=found)
+        return LxgpuError("bad_file", f"{self.name} has {count}", problems=found, fix=MEND)
 
 
 def read_source(path: Path) -> Source:
@@ -79,13 +82,20 @@ def read_source(path: Path) -> Source:
         LxgpuError: `bad_file`: it cannot be read, is too long, or is no UTF-8.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(LARGEST_FILE + 1)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise LxgpuError("bad_file", f"{path} cannot be read", why=reason) from error
+        raise LxgpuError(
+            "bad_file", f"{path} cannot be read", why=reason, fix="name a file that is there and may be read"
+        ) from error
     if len(raw) > LARGEST_FILE:
-        raise LxgpuError("bad_file", f"{path} is too long", why=f"a file has at most {LARGEST_FILE} bytes")
+        raise LxgpuError(
+            "bad_file",
+            f"{path} is too long",
+            why=f"a file has at most {LARGEST_FILE} bytes",
+            fix="is it the right file? Leave out what is not needed",
+        )
     return decode(raw, name=str(path))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.errors import LxgpuError
+from lxgpu.regular import open_regular
 from lxgpu.services.site import Site
 
 COMMAND_S = 15.0
@@ -48,9 +49,13 @@ def private_key_path(site: Site, person: str) -> Path:
 
 def _file(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        with open_regular(path) as file:
+            return file.read(_LONGEST).decode(errors="replace")
     except FileNotFoundError:
         return ""
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise LxgpuError("bad_file", f"{path} cannot be read", why=why, fix=f"mend or remove {path}") from error
 
 
 def _command(site: Site, person: str) -> str:

@@ -10,10 +10,13 @@ from pathlib import Path
 
 from lxgpu.errors import LxgpuError
 from lxgpu.plain import plain
+from lxgpu.regular import open_regular
 from lxgpu.services.revive import revive
 from lxgpu.services.statusfile import PauseView
 
 FILE = "paused"
+_LONGEST = 1 << 16
+"""Bytes of a pause file that are read."""
 
 
 def pause(run_dir: Path, view: PauseView) -> None:
@@ -40,10 +43,13 @@ def resume(run_dir: Path) -> PauseView | None:
         LxgpuError: as `pause`.
     """
     found = paused(run_dir)
+    target = run_dir / FILE
     try:
-        (run_dir / FILE).unlink(missing_ok=True)
+        if target.is_dir() and not target.is_symlink():
+            target.rmdir()
+        target.unlink(missing_ok=True)
     except OSError as error:
-        raise _cannot(run_dir / FILE, error) from error
+        raise _cannot(target, error) from error
     return found
 
 
@@ -51,11 +57,22 @@ def paused(run_dir: Path) -> PauseView | None:
     """The pause that holds; None when none does. A file that cannot be understood is a pause all the same."""
     path = run_dir / FILE
     try:
-        return revive(PauseView, json.loads(path.read_text(encoding="utf-8")))
+        with open_regular(path) as file:
+            return _told(revive(PauseView, json.loads(file.read(_LONGEST))))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return PauseView(who="somebody", why=f"{path} is there", when=_time_of(path))
+
+
+def _told(view: PauseView) -> PauseView:
+    """The view, if its words can be written on, into the history too; error `ValueError`."""
+    if view.when.tzinfo is None:
+        raise ValueError("no zone")
+    words: tuple[object, ...] = (view.who, view.why)
+    if not all(isinstance(text, str) and text.encode() for text in words):
+        raise ValueError("no words")
+    return view
 
 
 def _time_of(path: Path) -> datetime:

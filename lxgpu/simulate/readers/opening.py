@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from lxgpu.errors import LxgpuError, Problem
+from lxgpu.regular import open_regular
 
 LONGEST = 1 << 20
 """Characters of the longest line that is read; a longer one is no trace (a device, an image of a disk)."""
@@ -63,7 +64,7 @@ def opened(path: Path) -> Iterator[Lines]:
         LxgpuError: `bad_file`: it cannot be read to its end.
     """
     try:
-        with path.open("rb") as raw:
+        with open_regular(path) as raw:
             packed = raw.peek(len(_GZIP)).startswith(_GZIP)
             data = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
             with io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape") as file:

@@ -59,6 +59,7 @@ def test_a_bad_policy_shows_every_mistake_its_line_and_a_caret(lxgpu, site, tmp_
         f"{path}:5:3: users.alice: given twice, first in line 3",
         "      alice: {limit: 3}",
         "      ^",
+        "fix: mend the lines that are named, then repeat; nothing was changed",
     ]
 
 

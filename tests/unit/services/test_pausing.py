@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,7 +13,7 @@ from fakes.system import START
 from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import ReservationState
 from lxgpu.services import lending
-from lxgpu.services.pausing import pause, paused, resume
+from lxgpu.services.pausing import FILE, pause, paused, resume
 from lxgpu.services.reserve import reserve
 from lxgpu.services.statusfile import PauseView
 from lxgpu.services.tick import tick
@@ -106,3 +107,40 @@ def test_a_warning_that_is_out_takes_nothing_while_paused(site):
     pause(site.settings.run_dir, VIEW)
     pass_time(site, 60)
     assert holders(site) == [("alice", "warned")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no json",
+        "[]",
+        "{}",
+        '{"who": "root", "why": 7, "when": "2027-03-01T08:00:00Z"}',
+        '{"who": "root", "why": "x", "when": "2027-03-01T08:00:00"}',
+        '{"who": "root", "why": "\\udcff", "when": "2027-03-01T08:00:00Z"}',
+        b"\xff\xfe\x00",
+        "[" * 100_000,
+        '{"why": "' + "x" * 1_000_000 + '"}',
+    ],
+    ids=lambda text: str(text[:30]),
+)
+def test_whatever_stands_in_its_file_is_a_pause_that_can_be_ended(text, tmp_path):
+    """Its words can be written on, into the history and to a terminal."""
+    (tmp_path / FILE).write_bytes(text if isinstance(text, bytes) else text.encode())
+    found = paused(tmp_path)
+    assert found is not None
+    assert f"{found.who} {found.why}".encode()
+    assert found.when.tzinfo is not None
+    assert resume(tmp_path) == found
+    assert paused(tmp_path) is None
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere/at all")])
+def test_what_is_no_file_in_its_place_is_waited_for_by_nobody(make, tmp_path):
+    """A pipe and a folder are a pause, a link to nothing is none; `resume` takes each away."""
+    make(tmp_path / FILE)
+    found = paused(tmp_path)
+    assert (found is None) == (tmp_path / FILE).is_symlink()
+    assert resume(tmp_path) == found
+    assert not os.path.lexists(tmp_path / FILE)
