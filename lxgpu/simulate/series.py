@@ -52,8 +52,8 @@ class Curve:
 class Series:
     """Means over steps of `step_s` seconds, `lasts_s` in all: cards held, cards at work, jobs that wait to begin.
 
-    `waited` is job-seconds from submission to first start, by who waited and who held the cards: at each moment of
-    waiting, each group (`FREE`: nobody) counts with the share of the lab's cards that it held.
+    `waited` is job-seconds from submission to first start (to the end where there was none), by who waited and who held
+    the cards: at each moment of waiting, each group (`FREE`: nobody) counts with its share of the lab's cards.
     """
 
     lasts_s: float
