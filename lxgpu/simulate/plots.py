@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#AA4499", "#222222", "#A67C00", "#332288", "#882255", "#757575")
-LIGHT = ("#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00", "#DDDDDD")
+LIGHT = ("#77AADD", "#44BB99", "#EE8866", "#EEDD88", "#99DDFF", "#FFAABB", "#BBCC33", "#AAAA00", "#DDDDDD")
 DASHES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 _INK, _GRID = "#1A1A1A", "#D9D9D9"
 _WIDE = 4.6
@@ -151,7 +151,7 @@ def use(at_s: Sequence[float], held: Sequence[float], working: Sequence[float], 
         axes.fill_between(times, working, step="post", color=COLOURS[0], linewidth=0, label="at work")
         if any(one - other > cards / 1000 for one, other in zip(held, working, strict=True)):
             idle = axes.fill_between(times, held, working, step="post", label="held, idle")
-            idle.set(facecolor=LIGHT[2], edgecolor=_INK, hatch="////", linewidth=0)
+            idle.set(facecolor=LIGHT[3], edgecolor=_INK, hatch="////", linewidth=0)
         axes.axhline(cards, color=_INK, linewidth=1, linestyle="--", label="all cards")
         axes.set(xlabel=f"{name} since the beginning", ylabel="cards", ylim=(0, cards * 1.04), xlim=(0, end_s / unit))
         _legend(figure, 3)
@@ -189,6 +189,7 @@ def stacks(
             so_far = [one + other for one, other in zip(so_far, values, strict=True)]
         axes.set_yticks(range(len(rows)), [_short(name) for name in rows])
         axes.set(xlabel=label, xlim=(0, top * 1.03 or 1), ylim=(len(rows) - 0.4, -0.6))
+        axes.locator_params(axis="x", nbins=5)
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
         _legend(figure, 3)
