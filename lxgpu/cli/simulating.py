@@ -26,13 +26,7 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
     if wanted.html is not None:
         simulatepage.check(wanted.html)
     workload, left_out = fitting(workload, lab)
-    if left_out:
-        larger = f"{left_out} {'job is' if left_out == 1 else 'jobs are'} larger than the lab of {n_gpus(lab.cards)}"
-        out.screen.warn(f"{larger} and left out")
-    for one in runs:
-        missing = lacking(workload, one.rules) if one.rule == OURS and one.rules is not None else []
-        if missing:
-            out.screen.warn(f"{one.policy} has no class {', '.join(missing)}, so jobs of it are refused")
+    _foresee(out.screen, workload, lab, runs, left_out=left_out)
     done = play_all(out.screen, workload, lab, runs, left_out=left_out, watch=wanted.html is not None)
     for figures in (one.outcome for one in done):
         if figures.never_started:
@@ -43,6 +37,18 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
         out.screen.note(f"page: {wanted.html}")
     if workload.source:
         out.screen.note(f"input: {workload.source}")
+
+
+def _foresee(screen: Screen, workload: Workload, lab: Lab, runs: Sequence[Asked], *, left_out: int) -> None:
+    """Say what will not be played; a rule that cannot play there raises what it has to say before any does."""
+    if left_out:
+        larger = f"{left_out} {'job is' if left_out == 1 else 'jobs are'} larger than the lab of {n_gpus(lab.cards)}"
+        screen.warn(f"{larger} and left out")
+    for one in runs:
+        simulateinput.maker(one.rule)(workload, lab, one.rules)
+        missing = lacking(workload, one.rules) if one.rule == OURS and one.rules is not None else []
+        if missing:
+            screen.warn(f"{one.policy} has no class {', '.join(missing)}, so jobs of it are refused")
 
 
 def title(workload: Workload, lab: Lab) -> str:

@@ -265,6 +265,13 @@ def test_a_lab_without_a_past_says_so(lxgpu, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_rule_that_cannot_play_there_says_so_before_the_runs(lxgpu):
+    """A rule that cannot play there says so before any run begins."""
+    ran = lxgpu("simulate", "--synthetic", "lab", "--servers", "2", "--rule", "fifo", "--rule", "static")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("error[usage] 3 groups cannot have a server each of 2\n")
+
+
 def test_policies_are_runs_of_lxgpu_side_by_side(lxgpu, trace, tmp_path):
     """Policies are runs of lxgpu side by side, after the rules that were named; what one refuses is told."""
     classes = "classes: {normal: {priority: 50}, scavenge: {priority: 10}}"
