@@ -10,7 +10,7 @@ from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import noshow, words
-from lxgpu.policy.closing import busy
+from lxgpu.policy.closing import busy, last_start
 from lxgpu.policy.desk import Desk, Taking
 from lxgpu.policy.pending import model_of, need_of
 from lxgpu.policy.placement import blocked, nearest
@@ -32,6 +32,8 @@ def settle_warned(desk: Desk) -> None:
             _absent(desk, row, due)
         elif claimant is None:
             call_off(desk, row, "nobody needs it any more")
+        elif _too_late(desk, claimant):
+            call_off(desk, row, "the start that it was for is given up")
         elif _stands(desk, row, claimant):
             desk.look_again(row.due_at)
             if _over(desk, row) and not _lasts(desk, row, claimant):
@@ -119,6 +121,12 @@ def call_off(desk: Desk, row: Assignment, why: str) -> None:
     desk.put(replace(row, state=AssignmentState.ACTIVE, due_at=None, outcome=""))
     desk.note("unwarned", row.instance, rule=row.outcome, detail={"gpu": row.slot.gpu, "why": why})
     desk.tell("unwarned", row.instance, about=row.id, facts={"gpus": [row.slot.gpu], "why": why})
+
+
+def _too_late(desk: Desk, claimant: Reservation) -> bool:
+    """Whether a start is given up in this decision, since cards for it are still held: nobody yields in vain."""
+    limit = last_start(desk, claimant) if claimant.kind is not Kind.RETURN else None
+    return limit is not None and limit <= desk.now
 
 
 def _stands(desk: Desk, row: Assignment, claimant: Reservation) -> bool:

@@ -7,6 +7,7 @@ from fakes.faults import Fault
 from inline_pool import without_threads
 from taking_world import POLICIES, A, B, World
 
+from lxgpu.model.assignment import AssignmentState
 from lxgpu.policy.placement import matching
 from lxgpu.services import lending
 
@@ -234,3 +235,19 @@ def test_a_lease_that_a_booking_counts_on_is_taken_over_once_and_by_nobody_else(
     world.reserve("alice", 1, 10, model=A)
     world.reserve("carol", 2, 10)
     world.settle()
+
+
+def test_nobody_yields_for_a_start_that_is_given_up() -> None:
+    """The daemon was away: grace is over, and so is the time to wait for the start."""
+    world = World((A, A, A))
+    world.attach("bob", 2)
+    world.reserve("alice", 2, 10, ahead=40)
+    world.sleep(90)
+    world.tick()
+    assert sum(row.state is AssignmentState.WARNED for row in world.judge.inner.read().assignments) == 1
+    world.sleep(20)
+    world.tick()
+    world.check()
+    held = [(row.instance, row.state) for row in world.judge.inner.read().assignments]
+    assert held == [("bob", AssignmentState.ACTIVE)] * 2
+    assert not world.judge.inner.read().reservations
