@@ -7,6 +7,7 @@ that fit the case; nothing below the command line catches it but to translate or
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -71,6 +72,17 @@ class LxgpuError(Exception):
     def status(self) -> Exit:
         """The exit status that belongs to the code."""
         return CATALOGUE[self.code].status
+
+
+def cannot_write(path: object, error: OSError) -> LxgpuError:
+    """The error for a file of ours that was not written: `inventory_storage`, or `not_allowed` for who is not root."""
+    why = error.strerror or str(error)
+    if isinstance(error, PermissionError) and os.geteuid() != 0:
+        return LxgpuError("not_allowed", f"{path} cannot be written", why=why, fix="run it with sudo")
+    fix = (
+        "see that its folder is one, that it may be written to, and that its disk has room; lxgpu doctor looks for more"
+    )
+    return LxgpuError("inventory_storage", f"{path} cannot be written", why=why, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,10 @@ _GROUPS_S = 60.0
 _SIGNS_S = 1.0
 """Signs of life to systemd are so far apart at least: waits may be short, and many."""
 _LEFT = "the journal has it, and the next start goes on from there"
+_WATCH_S = 5.0
+"""So often it is looked whether a turn takes long."""
+_OVERDUE_S = 60.0
+"""Published are ticks of the last 40 s; where the last one is older than this, none came to its end."""
 _LOOKS = 10
 _SHORTEST_S = 1.0
 """A window of idleness sees so many turns, if that leaves so much time between two."""
@@ -80,7 +84,10 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
         pid=os.getpid(),
         every_s=pace,
         callbacks=Callbacks(
-            alive=lambda line: manager.tell("WATCHDOG=1", f"STATUS={line}"), told=told, others=_others(wake.poke)
+            alive=lambda line: manager.tell("WATCHDOG=1", f"STATUS={line}"),
+            told=told,
+            others=_others(wake.poke),
+            late=_late,
         ),
     )
 
@@ -92,6 +99,8 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     stop.end_in_time(
         lambda: say("a step did not end in time; the journal has it, and the next start goes on from there")
     )
+    ended = threading.Event()
+    threading.Thread(target=_watching, args=(daemon.watch, ended, say), name="watch", daemon=True).start()
     manager.tell("READY=1", "STATUS=starting")
     say(f"the daemon is at work, process {os.getpid()}")
     try:
@@ -101,6 +110,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     except StoppedError:
         say(f"stopped in the midst of a step; {_LEFT}")
     finally:
+        ended.set()
         only.close()
     say("the daemon has ended")
 
@@ -142,6 +152,28 @@ def publish(site: Site, daemon: DaemonView) -> None:
     statusfile.write(site.settings.state_dir, put_together(site, daemon))
 
 
+def _late(view: DaemonView) -> None:
+    """Write into status.json that a turn takes long; what was seen stays what was seen last, and as old as it is."""
+    folder = wiring.settings().state_dir
+    found = statusfile.read(folder)
+    if found is not None:
+        statusfile.write(folder, replace(found, daemon=view))
+
+
+def _watching(watch: Callable[[], None], ended: threading.Event, say: Progress) -> None:
+    """Have the turns watched until the daemon ends; what fails in it is said when it begins."""
+    told = ""
+    while not ended.wait(_WATCH_S):
+        try:
+            watch()
+        except LxgpuError as error:
+            if error.brief != told:
+                say(f"a turn takes long, which cannot be told: {error.brief}")
+            told = error.brief
+        else:
+            told = ""
+
+
 def published() -> Published | None:
     """What a daemon published last; None when none ever did."""
     return statusfile.read(wiring.settings().state_dir)
@@ -165,12 +197,23 @@ def status() -> DaemonView:
         now = runner(wiring.settings().run_dir)
     except LxgpuError:  # only root can tell for sure; whoever cannot goes by the age of what it published
         age_s = (datetime.now(UTC) - found.written_at).total_seconds() if found else statusfile.STALE_S
-        return replace(view, running=view.running and age_s < statusfile.STALE_S, paused=paused)
+        return _overdue(replace(view, running=view.running and age_s < statusfile.STALE_S, paused=paused))
     if now is None:
         return replace(view, running=False, pid=None, next_at=None, paused=paused)
     if view.pid != now.pid:  # it has just begun, and published nothing yet
         view = DaemonView(running=True)
-    return replace(view, running=True, pid=now.pid, started_at=now.started_at, paused=paused)
+    return _overdue(replace(view, running=True, pid=now.pid, started_at=now.started_at, paused=paused))
+
+
+def _overdue(view: DaemonView) -> DaemonView:
+    """The view; of a daemon that runs and has not looked for long it says since when."""
+    last = view.ticked_at or view.started_at
+    if not view.running or last is None or (datetime.now(UTC) - last).total_seconds() < _OVERDUE_S:
+        return view
+    from lxgpu.instants import format_utc  # noqa: PLC0415 -- only then
+
+    text = f"no look has come to its end since {format_utc(last)}"
+    return replace(view, troubles=(*view.troubles, text))
 
 
 def pause(reason: str) -> PauseView:

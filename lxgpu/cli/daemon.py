@@ -10,11 +10,12 @@ import click
 
 from lxgpu.cli import params
 from lxgpu.cli.render import Column, Output, Screen
-from lxgpu.errors import LxgpuError
+from lxgpu.errors import Exit, LxgpuError
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 
 if TYPE_CHECKING:
     from lxgpu.model.operation import Event
+    from lxgpu.services.ticked import Ticked
 
 NOT_RUNNING = 8
 TICKS = (
@@ -43,21 +44,24 @@ def daemon() -> None:
 @daemon.command()
 @click.option("--once", is_flag=True, help="One tick in this process, then end; says what it did.")
 @params.output
-def run(out: Output, *, once: bool) -> None:
+@click.pass_context
+def run(ctx: click.Context, /, out: Output, *, once: bool) -> None:
     """Run until SIGTERM or Ctrl-C; a second one ends at once. SIGHUP reads the policy file anew.
 
-    There is one daemon a host. systemd starts it with the unit that comes with lxgpu.
+    There is one daemon a host. systemd starts it with the unit that comes with lxgpu. With --once, status 10 when
+    something is in trouble.
     """
     from lxgpu import resident  # noqa: PLC0415 -- not for --help
 
     if once:
-        _once(out)
+        if _once(out).troubles:
+            ctx.exit(Exit.FINDINGS)
         return
     say = _log(out.screen)
     resident.run(say, lambda event: say(_line(event)))
 
 
-def _once(out: Output) -> None:
+def _once(out: Output) -> Ticked:
     """One tick: for people what it did, a line each, and when the next thing is due."""
     from lxgpu import resident  # noqa: PLC0415
     from lxgpu.cli.times import lab_times  # noqa: PLC0415
@@ -66,7 +70,7 @@ def _once(out: Output) -> None:
     ticked = resident.once(out.screen.note, events.append)
     if out.form not in {"table", "wide"}:
         out.items("ticks", [ticked], TICKS)
-        return
+        return ticked
     times, _ = lab_times(out.screen)
     for event in events:
         out.screen.data(f"{times.moment(event.at)} {_line(event).removeprefix('event: ')}")
@@ -74,6 +78,7 @@ def _once(out: Output) -> None:
         out.screen.data("nothing was due")
     columns = (Column("NEXT", "next_at", times.show), Column("TROUBLES", "troubles", "; ".join))
     out.item("ticks", ticked, columns)
+    return ticked
 
 
 @daemon.command()

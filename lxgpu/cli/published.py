@@ -32,7 +32,7 @@ def instead_of(error: LxgpuError, screen: Screen) -> Published:
     age_s = max((datetime.now(UTC) - found.written_at).total_seconds(), 0.0)
     text = f"as the daemon saw it {short_duration(age_s)} ago"
     if age_s > STALE_S or not found.daemon.running:
-        screen.warn(f"{text}; it does not run now")
+        screen.warn(f"{text}; it does not run now, or hangs")
     else:
         screen.note(text)
     if found.daemon.policy.error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from lxgpu.errors import LxgpuError
+from lxgpu.errors import LxgpuError, cannot_write
 
 FILE = "daemon.lock"
 _TRIES, _AGAIN_S = 20, 0.05
@@ -32,14 +32,16 @@ class OnlyOne:
         """Take it.
 
         Raises:
-            LxgpuError: `daemon_runs`, with who has it; `not_allowed`.
+            LxgpuError: `daemon_runs`, with who has it; `not_allowed`; `inventory_storage`: it cannot be made.
         """
         path = run_dir / FILE
         try:
             run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        except PermissionError as error:
-            raise _no_right(path, error) from error
+        except OSError as error:
+            if isinstance(error, PermissionError) and os.geteuid() != 0:
+                raise _no_right(path, error) from error
+            raise cannot_write(path, error) from error
         for turn in range(_TRIES):
             if _taken(self._handle, fcntl.LOCK_EX):
                 break
@@ -72,9 +74,9 @@ def runner(run_dir: Path) -> Runner | None:
     path = run_dir / FILE
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except PermissionError as error:
+    except OSError as error:
         raise _no_right(path, error) from error
     try:
         return None if _taken(handle, fcntl.LOCK_SH) else _read(handle)

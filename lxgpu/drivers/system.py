@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lxgpu.errors import cannot_write
 from lxgpu.ports import Clock
 
 _POLL_S = 0.02
@@ -45,9 +46,17 @@ class FileLocks:
 
     @contextmanager
     def hold(self, name: str, *, wait_s: float) -> Iterator[bool]:
-        """Hold the lock; gives False when another had it for all of `wait_s`."""
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(self._directory / _file_name(name), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        """Hold the lock; gives False when another had it for all of `wait_s`.
+
+        Raises:
+            LxgpuError: `inventory_storage`, `not_allowed`: the lock cannot be made.
+        """
+        path = self._directory / _file_name(name)
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise cannot_write(path, error) from error
         try:
             yield self._taken(handle, self._clock.monotonic() + wait_s)
         finally:

@@ -12,6 +12,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from lxgpu.errors import cannot_write
+
 FILE = "wake"
 _MUCH = 65536
 
@@ -20,14 +22,16 @@ class Wake:
     """The daemon's end: `wait` ends early when somebody pokes, or when `also` (a descriptor) can be read."""
 
     def __init__(self, run_dir: Path, *, also: int | None = None) -> None:
+        """Make the pipe, or take the one there is.
+
+        Raises:
+            LxgpuError: `inventory_storage`, `not_allowed`: it cannot be made.
+        """
         path = run_dir / FILE
-        with suppress(FileNotFoundError):
-            if not stat.S_ISFIFO(path.lstat().st_mode):
-                path.unlink()
-        with suppress(FileExistsError):
-            os.mkfifo(path, 0o600)
-        # Open for both, so that the end of the last command that poked is no end of file here.
-        self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            self._pipe = _pipe(path)
+        except OSError as error:
+            raise cannot_write(path, error) from error
         self._watched = [self._pipe] if also is None else [self._pipe, also]
 
     @property
@@ -51,6 +55,16 @@ class Wake:
     def close(self) -> None:
         """Close this end; pokes reach nobody then."""
         os.close(self._pipe)
+
+
+def _pipe(path: Path) -> int:
+    with suppress(FileNotFoundError):
+        if not stat.S_ISFIFO(path.lstat().st_mode):
+            path.unlink()
+    with suppress(FileExistsError):
+        os.mkfifo(path, 0o600)
+    # Open for both, so that the end of the last command that poked is no end of file here.
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def poke(run_dir: Path) -> bool:

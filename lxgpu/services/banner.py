@@ -25,11 +25,18 @@ FILE = "banner"
 Show = Callable[[datetime], str]
 
 
-def refresh_banner(site: Site, names: Iterable[str] | None = None, *, seen: Observation | None) -> int:
+def refresh_banner(
+    site: Site,
+    names: Iterable[str] | None = None,
+    *,
+    seen: Observation | None,
+    trouble: Callable[[str], None] | None = None,
+) -> int:
     """Write the banners of these containers, of all that are in use without `names`; gives how many changed.
 
-    `seen` is what the host showed just now, None when LXD did not answer. A banner that cannot be written is said and
-    stops nobody. The first line is about all cards: where one was lent or came back, all banners change.
+    `seen` is what the host showed just now, None when LXD did not answer. A banner that cannot be written is said, to
+    `trouble` where there is one, and stops nobody. The first line is about all cards: where one was lent or came back,
+    all banners change.
     """
     records, policy, now = site.inventory.read(), site.policy(), site.clock.now()
 
@@ -49,7 +56,7 @@ def refresh_banner(site: Site, names: Iterable[str] | None = None, *, seen: Obse
                 text = site.texts.render("banner.txt.j2", instance=row, contact=policy.contact, **lines)
                 changed += site.board.write(row.name, FILE, text)
             except LxgpuError as error:
-                site.say(f"the login banner of {row.name} is as it was: {error.brief}")
+                (trouble or site.say)(f"the login banner of {row.name} is as it was: {error.brief}")
     return changed
 
 

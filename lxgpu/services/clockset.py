@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from lxgpu.errors import cannot_write
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.operation import Operation
 from lxgpu.model.snapshot import ClockSet
@@ -154,6 +155,9 @@ def _noted(path: Path) -> Clocks | None:
 
 def _note(path: Path, now: Clocks) -> None:
     aside = path.with_name(f".{FILE}.{os.getpid()}")
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    aside.write_text(json.dumps(asdict(now), default=str), encoding="utf-8")  # to the microsecond, unlike `plain`
-    aside.replace(path)
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        aside.write_text(json.dumps(asdict(now), default=str), encoding="utf-8")  # to the microsecond, unlike `plain`
+        aside.replace(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import cast
 
 from lxgpu.errors import LxgpuError
+from lxgpu.instants import format_utc
 from lxgpu.model.operation import Event
-from lxgpu.ports import Clock, Progress
+from lxgpu.ports import Clock, Engine, Progress
 from lxgpu.services.loop import EVERY_S, Next
 from lxgpu.services.policywatch import PolicyNews, PolicyWatch
 from lxgpu.services.sections import Sections
+from lxgpu.services.silent import SilentEngine
 from lxgpu.services.site import Site
 from lxgpu.services.statusfile import DaemonView, PauseView, PolicyState
 from lxgpu.services.ticked import Tick, Ticked
 
 PUBLISH_S = 30.0
 """status.json is written at least so often."""
+LATE_S = 20.0
+"""A turn that takes longer is told to everybody while it lasts."""
+_OUT = frozenset({"unavailable", "outcome_unknown"})
+"""What a tick says while LXD does not answer."""
 _MOST_EVENTS = 1000
 TICK, POLICY, STATUS, HISTORY = "tick", "policy", "status.json", "history"
 Publish = Callable[[Site, DaemonView], None]
@@ -29,11 +36,13 @@ class Callbacks:
 
     `alive` after every turn, with a line for people; `told` hears every new line of history; `others` are further
     sections by name (the guest sockets), each called with the site; they give what troubles them while they go on.
+    `late` publishes a view without looking at anything, while a turn takes long.
     """
 
     alive: Callable[[str], None] = lambda _text: None
     told: Callable[[Event], None] = lambda _event: None
     others: Mapping[str, Callable[[Site], Iterable[str]]] = field(default_factory=dict)
+    late: Callable[[DaemonView], None] = lambda _view: None
 
 
 class Daemon:
@@ -70,6 +79,9 @@ class Daemon:
         self._troubled: dict[str, tuple[str, ...]] = {}
         self._published: tuple[object, ...] = ()
         self._published_at: float | None = None
+        self._begun: tuple[float, datetime] | None = None
+        self._late_at: float | None = None
+        self._silent: LxgpuError | None = None
         self.view = DaemonView(running=True, pid=pid, started_at=clock.now())
 
     def reload(self) -> None:
@@ -82,6 +94,31 @@ class Daemon:
         Raises:
             LxgpuError: one of `sections.FATAL`: this process must not change anything any more.
         """
+        self._begun, self._late_at = (self._clock.monotonic(), self._clock.now()), None
+        try:
+            return self._turn()
+        finally:
+            self._begun = None
+            self._forget_late()
+
+    def watch(self) -> None:
+        """While a turn takes long, publish that it does; for another thread, every few seconds."""
+        begun, seconds = self._begun, self._clock.monotonic()
+        if begun is None or seconds - begun[0] < LATE_S:
+            return
+        if self._late_at is not None and seconds - self._late_at < PUBLISH_S:
+            return
+        self._late_at = seconds
+        last = f"the last one ended at {format_utc(self.view.ticked_at)}" if self.view.ticked_at else "none ended yet"
+        text = f"{TICK}: a look has been going on since {format_utc(begun[1])}; {last}"
+        self._callbacks.late(replace(self.view, troubles=(*self.view.troubles, text)))
+
+    def _forget_late(self) -> None:
+        """After a turn that was told of while it lasted: what is published then speaks of one that is over."""
+        if self._late_at is not None:
+            self._published_at = None
+
+    def _turn(self) -> Next:
         self._sections.run(POLICY, self._look_at_policy, at_once=self._reload)
         paused = self._paused()
         ticked = self._sections.run(TICK, lambda: self._ticked(paused=paused is not None), at_once=True)
@@ -108,7 +145,9 @@ class Daemon:
             site = self._site = self._site or self._make_site()
             self._write_news(site)
             ticked = self._tick(site, paused=paused)
+            self._silent = None
         except LxgpuError as error:
+            self._silent = error if error.code in _OUT else None
             if error.code == "inventory_lost":  # the file was replaced (a backup, say): open what is there now
                 self._site = None
             raise
@@ -158,7 +197,9 @@ class Daemon:
         seconds, key = self._clock.monotonic(), self._key(site)
         fresh = self._published_at is not None and seconds - self._published_at < PUBLISH_S
         if changed or not fresh or self._published != key:
-            self._publish(site, self.view)
+            # Where LXD has just not answered it is not waited for once more.
+            silent = cast("Engine", SilentEngine(self._silent)) if self._silent else None
+            self._publish(replace(site, engine=silent) if silent else site, self.view)
             self._published, self._published_at = key, seconds
 
     def _key(self, site: Site) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from lxgpu.errors import cannot_write
 from lxgpu.model.assignment import KEPT, Assignment
 from lxgpu.model.quota import Policy
 from lxgpu.model.rules import ForecastUse
@@ -204,6 +205,9 @@ def _noted(run_dir: Path) -> Foresight | None:
 
 def _note(run_dir: Path, found: Foresight) -> None:
     aside = run_dir / f".{FILE}.{os.getpid()}"
-    run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
-    aside.write_text(json.dumps(plain(found)), encoding="utf-8")
-    aside.replace(run_dir / FILE)
+    try:
+        run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+        aside.write_text(json.dumps(plain(found)), encoding="utf-8")
+        aside.replace(run_dir / FILE)
+    except OSError as error:
+        raise cannot_write(run_dir / FILE, error) from error

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lxgpu.errors import LxgpuError
+from lxgpu.errors import cannot_write
 from lxgpu.plain import plain
 from lxgpu.regular import open_regular
 from lxgpu.services.revive import revive
@@ -33,7 +33,7 @@ def pause(run_dir: Path, view: PauseView) -> None:
     except OSError as error:
         with suppress(OSError):
             aside.unlink()
-        raise _cannot(target, error) from error
+        raise cannot_write(target, error) from error
 
 
 def resume(run_dir: Path) -> PauseView | None:
@@ -49,7 +49,7 @@ def resume(run_dir: Path) -> PauseView | None:
             target.rmdir()
         target.unlink(missing_ok=True)
     except OSError as error:
-        raise _cannot(target, error) from error
+        raise cannot_write(target, error) from error
     return found
 
 
@@ -80,8 +80,3 @@ def _time_of(path: Path) -> datetime:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except OSError:
         return datetime.fromtimestamp(0, UTC)
-
-
-def _cannot(path: Path, error: OSError) -> LxgpuError:
-    code = "not_allowed" if isinstance(error, PermissionError) else "inventory_storage"
-    return LxgpuError(code, f"{path} cannot be written", why=error.strerror or str(error), fix="run it with sudo")

@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from threading import get_ident
 
-from lxgpu.errors import LxgpuError
+from lxgpu.errors import cannot_write
 from lxgpu.plain import plain
 from lxgpu.services.cardviews import GpuView
 from lxgpu.services.overview import StatusView
@@ -83,7 +84,7 @@ def write(folder: Path, published: Published) -> None:
     Raises:
         LxgpuError: `inventory_storage`: it cannot be written.
     """
-    target, aside = folder / FILE, folder / f".{FILE}.{os.getpid()}"
+    target, aside = folder / FILE, folder / f".{FILE}.{os.getpid()}.{get_ident()}"
     text = json.dumps({"schema": SCHEMA, **_object(published)}, ensure_ascii=False, allow_nan=False)
     try:
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
@@ -94,9 +95,7 @@ def write(folder: Path, published: Published) -> None:
     except OSError as error:
         with suppress(OSError):
             aside.unlink()
-        raise LxgpuError(
-            "inventory_storage", f"{target} cannot be written", why=error.strerror or str(error)
-        ) from error
+        raise cannot_write(target, error) from error
 
 
 def read(folder: Path) -> Published | None:
@@ -111,11 +110,18 @@ def read(folder: Path) -> Published | None:
 
 
 def open_to_readers(folder: Path) -> None:
-    """Let everybody reach files of a folder by their names, and list none; what is secret in it is closed by itself."""
-    folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-    mode = folder.stat().st_mode
-    if mode & _PASS != _PASS:
-        folder.chmod(stat.S_IMODE(mode) | _PASS)
+    """Let everybody reach files of a folder by their names, and list none; what is secret in it is closed by itself.
+
+    Raises:
+        LxgpuError: `inventory_storage`, `not_allowed`: there is no such folder and it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        mode = folder.stat().st_mode
+        if mode & _PASS != _PASS:
+            folder.chmod(stat.S_IMODE(mode) | _PASS)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
 
 
 def _object(published: Published) -> dict[str, object]:

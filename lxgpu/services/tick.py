@@ -52,6 +52,11 @@ class _Count:
     did: int = 0
     troubles: list[str] = field(default_factory=list)
 
+    def trouble(self, text: str) -> None:
+        """Keep what went wrong, once."""
+        if text not in self.troubles:
+            self.troubles.append(text)
+
 
 def tick(site: Site, *, paused: bool = False) -> Ticked:
     """One pass over everything. `paused`: nothing new is taken from anybody.
@@ -86,7 +91,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             _section(count, f"holds of {name}", partial(mirror_holds, site, name))
     if count.did:
         _section(count, "promises", partial(mirror_promises, site))
-    _section(count, "banners", partial(refresh_banner, site, seen=seen))
+    _section(count, "banners", partial(refresh_banner, site, seen=seen, trouble=count.trouble))
     if clock.jumped:
         _section(count, "clock", partial(settle_clock, site))
     return Ticked(site.clock.now(), _next_at(site, agenda), count.did, tuple(count.troubles))
@@ -160,6 +165,6 @@ def _section(count: _Count, name: str, act: Callable[[], object]) -> None:
     except LxgpuError as error:
         if error.code in FATAL:
             raise
-        count.troubles.append(f"{name}: {error.brief}")
+        count.trouble(f"{name}: {error.brief}")
     except Exception as error:  # noqa: BLE001 -- one section's boundary: it is told, and stops no other
-        count.troubles.append(f"{name}: {fault(name, error)}")
+        count.trouble(f"{name}: {fault(name, error)}")

@@ -341,6 +341,17 @@ def test_one_tick_says_what_it_did(lxgpu):
     assert set(ticked) == {"at", "next_at", "did", "troubles"}
 
 
+def test_one_tick_with_troubles_ends_with_findings(lxgpu):
+    """A timer hears of it, and each trouble once."""
+    lxgpu.site.settings.policy.write_text("version: 1\n")
+    lxgpu.site.board.full.add("alice")
+    lxgpu.site.board.files.clear()
+    shown = lxgpu("daemon", "run", "--once", status=10)[0]
+    assert shown.count("the login banner of alice is as it was") == 1
+    lxgpu.site.board.full.clear()
+    lxgpu("daemon", "run", "--once")
+
+
 def test_a_class_that_only_lacks_cards_is_told_how_to_go_on(lxgpu, tmp_path):
     """Nothing is wrong with its rows; where something is, it is the rows that are to be mended."""
     rows = tmp_path / "class.csv"

@@ -13,6 +13,7 @@ from lxgpu.services.daemon import PUBLISH_S, Callbacks, Daemon
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.loop import loop
 from lxgpu.services.policywatch import PolicyNews
+from lxgpu.services.publish import published
 from lxgpu.services.statusfile import PauseView
 from lxgpu.services.ticked import Ticked
 
@@ -38,7 +39,8 @@ class House:
         self.policy, self.pause, self.ticks = Policy(), None, []
         self.said, self.events, self.lines, self.published, self.calls = [], [], [], [], []
         self.made = self.unmade = 0
-        self.others, self.publishing = {}, None
+        self.others, self.publishing, self.late = {}, None, []
+        self.shown = []
         self.daemon = Daemon(
             make_site=self.make,
             tick=self.tick,
@@ -48,7 +50,9 @@ class House:
             clock=self.site.clock,
             say=self.said.append,
             pid=4711,
-            callbacks=Callbacks(alive=self.lines.append, told=self.events.append, others=self.others),
+            callbacks=Callbacks(
+                alive=self.lines.append, told=self.events.append, others=self.others, late=self.late.append
+            ),
         )
 
     def make(self):
@@ -65,13 +69,14 @@ class House:
         answer = self.ticks.pop(0) if self.ticks else Ticked(site.clock.now())
         if isinstance(answer, BaseException):
             raise answer
-        return answer
+        return answer() if callable(answer) else answer
 
     def publish(self, site, view):
         """status.json."""
         if self.publishing is not None:
             raise self.publishing
         self.published.append((site.clock.monotonic(), view))
+        self.shown.append(site)
 
     def run(self, seconds):
         """The loop, for so long."""
@@ -296,3 +301,46 @@ def test_at_its_end_it_publishes_that_nobody_is_at_work(house):
     view = house.published[-1][1]
     assert (view.running, view.pid, view.next_at) == (False, None, None)
     assert view.ticked_at is not None
+
+
+def test_a_look_that_takes_long_is_told_while_it_lasts(house):
+    """LXD hangs: whoever asks hears since when there was none, and that is published anew every half minute."""
+    house.run(15)
+    last, told = house.daemon.view.ticked_at, []
+
+    def hangs():
+        for _ in range(14):
+            house.site.clock.sleep(5)
+            house.daemon.watch()
+            told.append(len(house.late))
+        return Ticked(house.site.clock.now())
+
+    house.ticks = [hangs]
+    house.daemon.turn()
+    assert told == [0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2]
+    assert len(house.late[0].troubles) == 1
+    assert "tick: a look has been going on since" in house.late[0].troubles[0]
+    assert f"the last one ended at {last:%Y-%m-%dT%H:%M:%SZ}" in house.late[0].troubles[0]
+    assert house.daemon.view.troubles == ()
+    before = len(house.published)
+    house.daemon.turn()
+    assert [view.troubles for _, view in house.published[before:]] == [()]
+    house.daemon.watch()
+    assert len(house.late) == 2
+
+
+def test_lxd_that_did_not_answer_is_not_waited_for_once_more_to_tell_so(house):
+    """status.json has the trouble at once, with what is known without LXD."""
+    house.ticks = [away()]
+    house.daemon.turn()
+    site, view = house.shown[-1], house.published[-1][1]
+    assert view.troubles == ("tick: LXD cannot be reached; nobody listens",)
+    for ask in (site.engine.gpus, lambda: site.engine.instances(with_state=False), lambda: site.engine.pool("p")):
+        with pytest.raises(LxgpuError, match="cannot be reached"):
+            ask()
+    found = published(site, view)
+    assert [problem.text for problem in found.status.problems] != []
+    assert found.daemon == view
+    house.site.clock.sleep(2)
+    house.daemon.turn()
+    assert house.shown[-1].engine is house.site.engine

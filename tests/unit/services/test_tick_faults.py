@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from dealings import one_held
+from fakes.site import make_site, newcomer
 from inventory_rows import operation
 
 from lxgpu.errors import LxgpuError
@@ -103,3 +104,34 @@ def test_an_interrupt_is_no_fault(site, where, monkeypatch):
             tx.put(operation("o1", kind="release", instance="alice"))
     with pytest.raises(KeyboardInterrupt):
         tick(site)
+
+
+def test_a_trouble_is_named_once_however_many_parts_meet_it(tmp_path):
+    """No run directory: the clock is looked at twice in a tick, and neither can be noted."""
+    site = make_site(tmp_path, gpus=1)
+    newcomer(site, "alice")
+    site.settings.run_dir.parent.mkdir(parents=True, exist_ok=True)
+    site.settings.run_dir.write_text("")
+    ticked = tick(site)
+    assert ticked.troubles
+    assert len(set(ticked.troubles)) == len(ticked.troubles)
+    assert not [text for text in ticked.troubles if "a fault in lxgpu" in text]
+
+
+def test_banners_that_cannot_be_written_are_a_trouble_and_no_news_each_second(tmp_path):
+    """Said when it begins and when it is over, as all that fails is."""
+    site = make_site(tmp_path, gpus=1)
+    for name in ("alice", "ben"):
+        newcomer(site, name)
+    site.board.full |= {"alice", "ben"}
+    site.board.files.clear()
+    before = list(site.say.lines)
+    for _ in range(5):
+        ticked = tick(site)
+        assert sorted(text.split(":")[0] for text in ticked.troubles) == [
+            "the login banner of alice is as it was",
+            "the login banner of ben is as it was",
+        ]
+    assert site.say.lines == before
+    site.board.full.clear()
+    assert tick(site).troubles == ()
