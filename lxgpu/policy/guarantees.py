@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
@@ -14,6 +15,14 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy import lookup
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.tally import tally
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Whose guarantee covers a need, in a sentence. `group` is empty where it is the asker's own."""
+
+    why: str
+    group: str = ""
 
 
 class Guarantees:
@@ -91,8 +100,8 @@ class Guarantees:
         found = {f"person:{person}": max(0, self.beyond(person))}
         return {**found, **{f"group:{name}": max(0, self.group_beyond(name)) for name in sorted(guaranteed)}}
 
-    def covers(self, need: Need) -> str:
-        """Whose guarantee covers a need whole, with all that its owner and their groups have: a sentence, or empty.
+    def covers(self, need: Need) -> Cover | None:
+        """Whose guarantee covers a need whole, with all that its owner and their groups have; None: nobody's.
 
         What is promised to the owner counts as had, for whatever it is promised.
         """
@@ -100,14 +109,16 @@ class Guarantees:
         entitled = self.entitled(person)
         had = self.held(person) + self._to_come_of[person]
         if entitled.guaranteed and had + gpus <= entitled.guaranteed:
-            return f"{person} has {had}, asks for {gpus} more and is guaranteed {entitled.guaranteed}"
+            why = f"{person} has {had}, asks for {gpus} more and is guaranteed {entitled.guaranteed}"
+            return Cover(why)
         for name in entitled.groups:
             guaranteed = self._snapshot.policy.group_total(name, self._snapshot.now).guaranteed
             to_come = sum(count for one, count in self._to_come_of.items() if name in self.entitled(one).groups)
             together = self._group_held[name] + to_come
             if guaranteed and together + gpus <= guaranteed:
-                return f"group {name} has {together}, {gpus} more are asked for, it is guaranteed {guaranteed}"
-        return ""
+                why = f"group {name} has {together}, {gpus} more are asked for, it is guaranteed {guaranteed}"
+                return Cover(why, name)
+        return None
 
     def _promise(self, slot: Slot) -> Assignment | None:
         rows = self._by_card.get(slot.gpu, ())

@@ -19,7 +19,7 @@ from lxgpu.model.rules import DAY, IdleWhen, PriorityClass
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.model.usage import NOT_JUDGED
 from lxgpu.policy.grounds import any_ground, class_of
-from lxgpu.policy.guarantees import Guarantees
+from lxgpu.policy.guarantees import Cover, Guarantees
 from lxgpu.policy.hits import FAIRNESS, hits
 from lxgpu.policy.lookup import reservations_by_id
 from lxgpu.policy.stakes import Stake, stakes
@@ -161,15 +161,21 @@ class _Judge:
             return None
         asker = self.snapshot.policy.classes.get(self.need.class_name)
         dearest = max(classes, key=lambda one: one.priority)
-        if self._covered and all(one.preemptible for one in classes):
+        if self._covered and self._lends(stake, self._covered) and all(one.preemptible for one in classes):
             held, mine = self.ledger.held(stake.owner), self.ledger.entitled(stake.owner).guaranteed
-            why = f"{self._covered}; {stake.owner} holds {held} and is guaranteed {mine}"
+            why = f"{self._covered.why}; {stake.owner} holds {held} and is guaranteed {mine}"
             return _Ground("within_guarantee", why, {"held": held, "guaranteed": mine})
         if asker is None or not all(one.yields_to(asker) for one in classes):
             return None
         why = f"class {dearest.name} ({dearest.priority}) yields to class {asker.name} ({asker.priority})"
         numbers: dict[str, object] = {"class": dearest.name, "priority": dearest.priority}
         return _Ground("priority", why, {**numbers, "for_class": asker.name, "for_priority": asker.priority})
+
+    def _lends(self, stake: Stake, cover: Cover) -> bool:
+        """Whether a guarantee gets a card back by taking this one: whom it is for gains nothing by their own."""
+        if cover.group:
+            return cover.group not in self.ledger.entitled(stake.owner).groups
+        return stake.owner != self.need.owner
 
     def _booked_before(self, stake: Stake) -> bool:
         return self._made_at is not None and all(row.created_at >= self._made_at for row in stake.rows)
