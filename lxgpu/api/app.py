@@ -82,7 +82,7 @@ class _Json(JSONResponse):
 
 def guest_app(instance: str, uses: GuestUses) -> FastAPI:
     """The application of one container."""
-    app = FastAPI(title=f"lxgpu: {instance}", openapi_url=None, docs_url=None, redoc_url=None)
+    app = FastAPI(title=f"lxgpu: {instance}", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _errors(app, lambda error: uses.fault(instance, error))
     turns = Turns()
 
@@ -142,7 +142,7 @@ def _errors(app: FastAPI, fault: Callable[[Exception], None]) -> None:
         return _answer(LxgpuError("usage", "the request cannot be read", why="it is no JSON"))
 
     async def nowhere(request: Request, _: Exception) -> Response:
-        what = f"there is no {request.method} {request.url.path[:80]}"
+        what = f"there is no {request.method} {str(request.scope['path'])[:80]}"
         return _answer(LxgpuError("not_found", what, fix="a restart of the container brings the gpu of today"))
 
     async def unknown(_: Request, error: Exception) -> Response:

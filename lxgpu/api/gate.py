@@ -32,6 +32,7 @@ def gate(app: App, *, body_bytes: int = BODY_BYTES, read_s: float = READ_S) -> A
     async def limited(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        scope["server"] = None  # the socket's path on the host, which is nobody's to know inside
         try:
             async with asyncio.timeout(read_s):
                 body = await _whole(receive, body_bytes)

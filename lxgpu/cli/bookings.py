@@ -64,6 +64,7 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False, more: tu
             now=now,
             past=store.closed_since(waitline.counts_since(policy, now)),
             frees=foreseen(wiring.settings().run_dir, policy, now).frees if policy else {},
+            readings=lambda: wiring.probe({card.pci: card.uuid for card in records.cards}).readings(),
         ),
     )
 

@@ -15,7 +15,7 @@ from lxgpu.model.reservation import Kind
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.bounds import Asked, over_hours, over_limits, over_open
-from lxgpu.policy.calendar import Skyline, Span, capacity, promises
+from lxgpu.policy.calendar import Skyline, Span, capacity, promises, why_out
 from lxgpu.policy.freewindow import into_guarantees
 from lxgpu.policy.lookup import promised_by_pool, reservations_by_id
 from lxgpu.policy.stayers import MOST_TRIES, first_left
@@ -103,6 +103,8 @@ def room(
     if free >= request.gpus:
         return ()
     text = f"{_cards(request.gpus, pool)} asked for, {max(free, 0)} of {line.capacity} have that time free"
+    if out := why_out(snapshot, pool):
+        text += f" ({out})"
     if who := who_has(snapshot, pool, start, until, but):
         text += f": {who}"
     at = next_room(snapshot, request, pool=pool, after=start, duration_s=(until - start).total_seconds(), but=but)

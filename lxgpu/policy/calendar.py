@@ -19,6 +19,14 @@ from lxgpu.policy.lookup import by_card, promised_by_pool
 from lxgpu.policy.placement import matching, unlendable
 from lxgpu.policy.tables import once
 
+_WAYS = {
+    "closed": "closed by an admin",
+    "quarantined": "in quarantine",
+    "sick": "that NVML cannot read",
+    "foreign": "attached without lxgpu",
+}
+"""How a card is out of service, in words."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -138,6 +146,13 @@ def out_of_service(snapshot: Snapshot) -> Mapping[str, Reason]:
     found = unlendable(records, snapshot.seen)
     left = {uuid: reason for uuid, reason in found.items() if reason.code != "foreign" or uuid not in held}
     return {uuid: Reason("quarantined", f"in quarantine since {name} had it") for uuid, name in stuck.items()} | left
+
+
+def why_out(snapshot: Snapshot, pool: str) -> str:
+    """How many cards of a model are out of service, and in what way: "2 in quarantine, 1 closed"; empty for none."""
+    unfit = out_of_service(snapshot)
+    ways = Counter(unfit[gpu.uuid].code for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid in unfit)
+    return ", ".join(f"{count} {_WAYS.get(code, code)}" for code, count in sorted(ways.items()))
 
 
 def pools(snapshot: Snapshot, pattern: str) -> tuple[str, ...]:

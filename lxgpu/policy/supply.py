@@ -16,7 +16,7 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, ReservationState
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.calendar import Skyline, capacity, pools, promises
+from lxgpu.policy.calendar import Skyline, capacity, pools, promises, why_out
 from lxgpu.policy.placement import blocked, nearest
 from lxgpu.policy.preemption import lead_s, units
 from lxgpu.policy.tables import once
@@ -97,10 +97,15 @@ def no_room(snapshot: Snapshot, need: Need, *, at: datetime) -> Reason | None:
     if need.no_warning:  # an admin's word reaches into what runs, not into what is booked ahead
         but |= {row.id for row in snapshot.records.reservations if row.state is ReservationState.ACTIVE}
     spans = promises(snapshot, snapshot.seen.host, need.pool, but=frozenset(but))
-    room = Skyline(capacity(snapshot, need.pool), spans).free(at, need.until)
+    there = capacity(snapshot, need.pool)
+    room = Skyline(there, spans).free(at, need.until)
     whole = max(need.gpus, 0) + need.adopted
     if room >= whole:
         return None
+    if there < whole:
+        text = f"{n_gpus(whole)} of {need.pool} asked for, {there} {'is' if there == 1 else 'are'} in service"
+        out = why_out(snapshot, need.pool)
+        return Reason("no_capacity", f"{text}: {out}" if out else text)
     text = f"{n_gpus(whole)} of {need.pool} asked for, {max(room, 0)} are not booked by others for that time"
     return Reason("booked", text)
 

@@ -6,6 +6,7 @@ Pure; for people who ask, not for deciding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from lxgpu.figures import n_gpus
 from lxgpu.instants import show_instant
@@ -18,7 +19,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import out_of_service
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.grounds import class_of
-from lxgpu.policy.pending import need_of
+from lxgpu.policy.pending import ahead_s, need_of
 from lxgpu.policy.placement import fits
 from lxgpu.policy.preemption import candidates
 from lxgpu.policy.queue import in_order
@@ -33,12 +34,17 @@ def why_waiting(snapshot: Snapshot, row: Reservation, order: Sequence[Reservatio
     """What keeps an open reservation from its cards; the first one says it in short, the others card by card.
 
     `order` is the line as `in_order` gives it, where it is known.
-    Codes: `can_begin`, those of `supply`, `before` (who is first), `later` (may be taken from a time on),
-    `need_not_yield`, `out_of_service`.
+    Codes: `can_begin`, `not_yet` (a booking ahead), those of `supply`, `before` (who is first), `later` (may be taken
+    from a time on), `need_not_yield`, `out_of_service`.
     """
     need = need_of(Desk(snapshot), row)
     if need.gpus <= 0:
         return (Reason("can_begin", "it has or is promised all its cards"),)
+    if row.state is ReservationState.SCHEDULED and row.start is not None:
+        bound = row.start - timedelta(seconds=ahead_s(snapshot.policy))
+        if bound > snapshot.now:
+            when = show_instant(bound, now=snapshot.now, zone=snapshot.policy.zone)
+            return (Reason("not_yet", f"its cards are chosen shortly before it begins, from {when} on"),)
     before = list(_before(snapshot, row, order))
     found = supply(snapshot, need)
     if isinstance(found, Supply):

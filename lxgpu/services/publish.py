@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lxgpu.instants import show_instant
+from lxgpu.model.gpu import Readings
 from lxgpu.model.snapshot import Records
 from lxgpu.services import looking
 from lxgpu.services.cards import card_views
@@ -51,11 +52,11 @@ def published(site: Site, daemon: DaemonView) -> Published:
         instances=instances,
         gpus=cards.views,
         notes={uuid: text for uuid, text in cards.notes.items() if text},
-        reservations=reservation_views(_ledger(site, look.records)),
+        reservations=reservation_views(_ledger(site, look.records, look.readings)),
     )
 
 
-def _ledger(site: Site, records: Records) -> Ledger:
+def _ledger(site: Site, records: Records, readings: Readings) -> Ledger:
     """The open reservations, with what their views are made of."""
     if not records.reservations:
         return Ledger(records, ())
@@ -66,5 +67,7 @@ def _ledger(site: Site, records: Records) -> Ledger:
         records=records,
         rows=records.reservations,
         events=tuple(site.inventory.events(limit=_EVENTS)),
-        line=explained_line(records, site.policy(), host=site.host, now=now, past=past, frees=frees),
+        line=explained_line(
+            records, site.policy(), host=site.host, now=now, past=past, frees=frees, readings=lambda: readings
+        ),
     )

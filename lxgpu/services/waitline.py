@@ -1,17 +1,17 @@
 """Where those who wait stand: their place in the line, when they may begin, and what they wait for.
 
-It is told from the inventory alone, so that asking costs no look at LXD or NVML: cards are those remembered, and how
-busy they are is not judged. So an estimate is rather too late than too early.
+It is told from the inventory alone, so that asking costs no look at LXD: cards are those remembered, and how busy they
+are is not judged. So an estimate is rather too late than too early.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment
-from lxgpu.model.gpu import Gpu
+from lxgpu.model.gpu import Gpu, Readings
 from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
@@ -39,18 +39,25 @@ def explained_line(
     now: datetime,
     past: tuple[Assignment, ...] = (),
     frees: Mapping[str, datetime] = _NO_FREES,
+    readings: Callable[[], Readings] | None = None,
 ) -> Mapping[str, InLine]:
     """The place in the line of every reservation that waits, by id; nothing is known without a policy.
 
     `past` are assignments closed of late, newest first: who used much stands further back. `frees` is when holders
-    without an end are expected to be gone, as `foresight` has it.
+    without an end are expected to be gone, as `foresight` has it. `readings` are asked for only where cards seem to be
+    there for somebody: NVML may be out of order, and then nobody gets any.
     """
     waiting = [row for row in records.reservations if row.state is ReservationState.WAITING]
     if policy is None or not waiting:
         return {}
     snapshot = replace(remembered(records, policy, host=host, now=now, past=past), frees=frees)
     order = in_order(snapshot, waiting)
-    whys = {row.id: why_waiting(snapshot, row, order)[0].text for row in order[:EXPLAINED]}
+    first = {row.id: why_waiting(snapshot, row, order)[0] for row in order[:EXPLAINED]}
+    hopeful = [row for row in order[:EXPLAINED] if first[row.id].code == "can_begin"]
+    if hopeful and readings is not None:
+        looked = replace(snapshot, seen=replace(snapshot.seen, readings=readings()))
+        first |= {row.id: why_waiting(looked, row, order)[0] for row in hopeful}
+    whys = {key: reason.text for key, reason in first.items()}
     return {key: replace(found, why=whys.get(key, "")) for key, found in _line(snapshot, order).items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from guest_client import ask
+from guest_client import ask, dial
 
 POSTS = {
     "release": {"gpus": 1},
@@ -144,3 +144,19 @@ def test_a_fault_of_ours_is_heard_of_and_shows_nothing(guests):
     assert "secret" not in str(told)
     assert [(name, str(error)) for name, error in guests.uses.faults] == [("alice", "/secret/path")]
     assert ask(guests.path("alice"), "GET", "/v1/why")[0] == 200
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("host", ["", "Host: \r\n", "Host: x\r\n"])
+@pytest.mark.parametrize("route", ["/nowhere", "/v1/status/", "//", "/v1/status", "*"])
+def test_nothing_of_the_host_is_told_whatever_a_request_leaves_out(guests, route, host, version):
+    """Where the socket lies is the host's own; what is echoed is what was asked for."""
+    with dial(guests.path("alice")) as link:
+        link.sendall(f"GET {route} HTTP/{version}\r\n{host}\r\n".encode())
+        told = b""
+        while part := link.recv(65536):
+            told += part
+    for secret in ("/proc", "self/fd", str(guests.path("alice").parent), "sock"):
+        assert secret.encode() not in told, told
+    status = int(told.split()[1])
+    assert status in ({200, 400} if route == "/v1/status" else {400, 404})

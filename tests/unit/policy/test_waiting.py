@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inventory_rows import assignment, at, card, instance
-from reservation_rows import claim, request
+from reservation_rows import booking, claim, request
 
-from lxgpu.model.gpu import Gpu
+from lxgpu.model.assignment import SlotRecord
+from lxgpu.model.gpu import Gpu, Readings, Slot
 from lxgpu.model.quota import BASE_TERMS, Policy
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.rules import PreemptionRules, PriorityClass, Rules
@@ -102,3 +103,31 @@ def test_when_nothing_stands_in_its_way_that_is_said():
     """Free cards: it begins at the next look."""
     row = request(class_name="normal")
     assert [code for code, _ in told(world(row), row)] == ["can_begin"]
+
+
+def test_cards_out_of_service_are_named_as_what_is_in_the_way_and_no_booking():
+    """Nobody booked anything: it is the quarantine, the fault or the admin."""
+    row = request(class_name="normal", gpus=2, duration_s=3600)
+    stuck = world(row)
+    slots = tuple(SlotRecord(Slot(gpu), "gpu1", quarantine="held by nobody knows whom") for gpu in ("GPU-1", "GPU-2"))
+    stuck = replace(stuck, records=replace(stuck.records, slots=slots))
+    assert told(stuck, row)[0] == (
+        "no_capacity",
+        "2 GPUs of NVIDIA A100 asked for, 0 are in service: 2 in quarantine",
+    )
+    hung = world(row, closed="fan")
+    hung = replace(hung, seen=replace(hung.seen, readings=Readings(error="NVML does not answer")))
+    code, text = told(hung, row)[0]
+    assert code == "no_capacity"
+    assert text.endswith("0 are in service: 1 closed by an admin, 1 that NVML cannot read")
+    assert not [text for _, text in told(hung, row) if "booked by others" in text or "can be had" in text]
+
+
+def test_a_booking_ahead_gets_its_cards_shortly_before_it_begins():
+    """Two hours before nothing can be said of cards; a quarter of an hour before it can."""
+    row = booking(start=at(120), until=at(180), instance="bob", owner="bob", gpus=1)
+    assert told(world(row), row) == [
+        ("not_yet", "its cards are chosen shortly before it begins, from 09:45 on"),
+    ]
+    soon = replace(row, start=at(10), until=at(70))
+    assert [code for code, _ in told(world(soon), soon)] == ["can_begin"]
