@@ -130,6 +130,7 @@ class Snapshot:
     trash was promised to be kept, both by container. For `steady_s` nobody set the clock in this boot, as far as was
     looked. `returns` is the chance of a container to work again within an hour if it is idle now, `frees` when an
     assignment without an end is expected to be over, both forecast; empty unless the policy uses forecasts.
+    `shadows` says on which host cards are kept for one that waits and may go to several: the others keep none for it.
     """
 
     now: datetime
@@ -149,3 +150,4 @@ class Snapshot:
     steady_s: float = 0.0
     returns: Mapping[str, float] = field(default_factory=dict)
     frees: Mapping[str, datetime] = field(default_factory=dict)
+    shadows: Mapping[str, str] = field(default_factory=dict)

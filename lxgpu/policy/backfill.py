@@ -50,13 +50,20 @@ class Pass:
     shadow: Shadow | None
 
 
-def backfill(snapshot: Snapshot, order: Sequence[Reservation], free: Mapping[Place, Skyline] | None = None) -> Pass:
+def backfill(
+    snapshot: Snapshot,
+    order: Sequence[Reservation],
+    free: Mapping[Place, Skyline] | None = None,
+    *,
+    keep: bool = True,
+) -> Pass:
     """One pass over those who wait, in their order.
 
     Args:
         snapshot: as always.
         order: from `queue.in_order`.
         free: what is expected to be free over time (it is taken from); of the snapshot's host when not given.
+        keep: whether anything is kept for the first one that cannot begin; else that is done on another host.
     """
     work = Work(snapshot, stocks(snapshot) if free is None else free)
     starts, shadow = [], None
@@ -64,7 +71,7 @@ def backfill(snapshot: Snapshot, order: Sequence[Reservation], free: Mapping[Pla
         found = work.begin(row)
         if found is not None:
             starts.append(found)
-        elif shadow is None:
+        elif shadow is None and keep:
             shadow = work.keep(row)
     return Pass(tuple(starts), shadow)
 

@@ -67,7 +67,10 @@ class Giving:
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """What is to be written and begun, in order. `next_at`: when something is to be decided next, if nothing moves."""
+    """What is to be written and begun, in order. `next_at`: when something is to be decided next, if nothing moves.
+
+    `first` is the first in the queue that could not begin, if there is one.
+    """
 
     rows: tuple[Row, ...] = ()
     drops: tuple[Row, ...] = ()
@@ -75,6 +78,7 @@ class Agenda:
     takings: tuple[Taking, ...] = ()
     givings: tuple[Giving, ...] = ()
     next_at: datetime | None = None
+    first: str = ""
 
     @property
     def empty(self) -> bool:
@@ -101,6 +105,7 @@ class Desk:
         self._notes: list[Note] = []
         self.takings: list[Taking] = []
         self.givings: list[Giving] = []
+        self.first = ""
         self._next: list[datetime] = []
 
     @property
@@ -247,6 +252,7 @@ class Desk:
             takings=tuple(self.takings),
             givings=tuple(self.givings),
             next_at=min(self._next, default=None),
+            first=self.first,
         )
 
     def _on(self, slot: Slot) -> Iterator[Assignment]:

@@ -49,6 +49,12 @@ def units(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
     return tuple(unit for unit in candidates(snapshot, need) if _in_time(snapshot, need, unit))
 
 
+def soonest_warning(snapshot: Snapshot, need: Need) -> datetime | None:
+    """When the first of those who cannot be taken yet may be warned for a need; None: nobody will by time alone."""
+    begins = (unit.ready - timedelta(seconds=unit.lead_s) for unit in candidates(snapshot, need))
+    return min((at for at in begins if at > snapshot.now), default=None)
+
+
 def candidates(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
     """The units that may be taken for a need sooner or later, by id; `ready` says when."""
     ledger = Guarantees(snapshot, need.reservation)

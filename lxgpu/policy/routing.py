@@ -5,30 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lxgpu.model.request import Need
+from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.backfill import Work
 from lxgpu.policy.grounds import any_ground
 from lxgpu.policy.guarantees import Guarantees
+from lxgpu.policy.outlook import stocks
 from lxgpu.policy.placement import blocked, matching
 from lxgpu.policy.supply import Supply, supply
 from lxgpu.policy.victims import cost
 
 
 def hosts_for(snapshots: Sequence[Snapshot], need: Need) -> list[int]:
-    """The places in the list of the hosts that may meet a need, the best first; empty: none can now.
+    """The places in the list of the hosts that may meet a need, the best first; empty: none will by time alone.
 
-    Those with enough free cards come first, the one that keeps the fewest before the others; then, only where there
-    are none, the one whose holders lose least. All snapshots are of the same tables.
+    Those with enough free cards come first, the one that keeps the fewest before the others; only where there are none
+    the one whose holders lose least; and only where nobody can be taken yet all where somebody may be later. All
+    snapshots are of the same tables.
     """
     free = [(count, place) for place, one in enumerate(snapshots) if (count := _free(one, need)) >= need.gpus]
     if free:
         return [place for _, place in sorted(free)]
-    found = []
-    for place, snapshot in enumerate(snapshots):
-        if any_ground(snapshot, need, Guarantees(snapshot, need.reservation)):
-            answer = supply(snapshot, need)
-            if isinstance(answer, Supply):
-                found.append((cost(answer.units), place))
-    return [min(found)[1]] if found else []
+    grounds = [place for place, one in enumerate(snapshots) if any_ground(one, need, Guarantees(one, need.reservation))]
+    answers = {place: supply(snapshots[place], need) for place in grounds}
+    found = [(cost(answer.units), place) for place, answer in answers.items() if isinstance(answer, Supply)]
+    return [min(found)[1]] if found else grounds
+
+
+def host_to_keep(snapshots: Sequence[Snapshot], row: Reservation) -> str:
+    """On which of several hosts cards are kept for the first in the queue: where it can hope to begin first.
+
+    Each host would keep some for it, if nobody said; with the answer in `Snapshot.shadows` the others do not.
+    """
+    free = {place: line for one in snapshots for place, line in stocks(one).items()}
+    shadow = Work(snapshots[0], free).keep(row)
+    return shadow.place.host if shadow else snapshots[0].seen.host
 
 
 def _free(snapshot: Snapshot, need: Need) -> int:

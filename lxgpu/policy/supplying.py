@@ -24,7 +24,7 @@ from lxgpu.policy.closing import last_start
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.pending import ahead_s, need_of
 from lxgpu.policy.placement import blocked, matching
-from lxgpu.policy.preemption import ASAP
+from lxgpu.policy.preemption import ASAP, soonest_warning
 from lxgpu.policy.queue import Line
 from lxgpu.policy.supply import Supply, longest_lead_s, no_room, supply
 from lxgpu.policy.trimming import Grants
@@ -51,7 +51,9 @@ def meet(desk: Desk, *, free_only: bool = False) -> None:
             grants.forget(row.owner)
             continue
         failed.add(shape)
+        desk.look_again(soonest_warning(desk.snapshot, need))
         if _queued(row) and turns.passing is None:
+            desk.first = row.id
             turns.block(_passing(desk, row, turns, grants), _provided(desk))
 
 
@@ -143,10 +145,12 @@ def _passing(desk: Desk, first: Reservation, turns: _Turns, grants: Grants) -> f
     if all(gpu.uuid in taken for gpu in desk.given.seen.gpus):
         return frozenset()
     order = [first, *(row for row in turns.coming() if _queued(row))]
-    starts = [start.reservation for start in backfill(desk.snapshot, order).starts]
+    here = desk.given.seen.host
+    keep = desk.given.shadows.get(first.id, here) == here
+    starts = [start.reservation for start in backfill(desk.snapshot, order, keep=keep).starts]
     if not all(grants.allow(row, need_of(desk, row)) for row in starts):
         order = [row for row in order if grants.allow(row, need_of(desk, row))]
-        starts = [start.reservation for start in backfill(desk.snapshot, order).starts]
+        starts = [start.reservation for start in backfill(desk.snapshot, order, keep=keep).starts]
     return frozenset(row.id for row in starts)
 
 

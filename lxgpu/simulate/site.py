@@ -10,7 +10,7 @@ from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Gpu, GpuProcess, Reading, Readings, Slot
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.quota import Policy
-from lxgpu.model.reservation import Reservation
+from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.model.usage import IdleVerdict, Use
 from lxgpu.policy.desk import Desk
@@ -39,6 +39,8 @@ class Site:
         self._written: list[Assignment | Reservation] = []
         self._dropped: list[Assignment] = []
         self.now = start
+        self.shadows: dict[str, str] = {}
+        """On which host cards are kept for those who wait, by reservation."""
 
     @property
     def hosts(self) -> range:
@@ -80,6 +82,11 @@ class Site:
         """An open reservation, as of the last desk."""
         return reservations_by_id(self._records.reservations).get(identifier)
 
+    def waits(self, identifier: str) -> bool:
+        """Whether a reservation waits, as of the last desk."""
+        row = self.reservation(identifier)
+        return row is not None and row.state is ReservationState.WAITING
+
     # ---- changes
 
     def write(self, *rows: Assignment | Reservation) -> None:
@@ -116,7 +123,13 @@ class Site:
     def snapshot(self, host: int) -> Snapshot:
         """What a host looks at, without what was written since the last desk."""
         return Snapshot(
-            self.now, self._records, self._seen[host], self.policy, verdicts=self._verdicts, past=self._past
+            self.now,
+            self._records,
+            self._seen[host],
+            self.policy,
+            verdicts=self._verdicts,
+            past=self._past,
+            shadows=self.shadows,
         )
 
     # ---- use

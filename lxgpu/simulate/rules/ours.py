@@ -23,7 +23,7 @@ from lxgpu.policy.booking import is_soft
 from lxgpu.policy.decide import decide_attach
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.handing import hand_over
-from lxgpu.policy.routing import hosts_for
+from lxgpu.policy.routing import host_to_keep, hosts_for
 from lxgpu.policy.supply import soonest
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Lab, Workload
@@ -177,8 +177,7 @@ class Ours:
         need = Need(row.instance, row.owner, row.gpus, row.class_name, at, until, reservation=row.id)
         for host in hosts_for([site.snapshot(host) for host in site.hosts], need):
             self._look(host)
-            now = site.reservation(row.id)
-            if now is None or now.state is not ReservationState.WAITING:
+            if not site.waits(row.id):
                 return
 
     def _look(self, host: int) -> None:
@@ -192,6 +191,17 @@ class Ours:
             hand_over(desk)  # what is attached begins
         self._site.keep(desk)
         self._carry_out(host, desk)
+        self._keep_for(desk.first)
+
+    def _keep_for(self, first: str) -> None:
+        """Cards are kept for the first in the queue on one host; the others may lend theirs at once."""
+        row = self._site.reservation(first)
+        if row is None or first in self._site.shadows:
+            return
+        known = self._site.shadows
+        self._site.shadows = {name: host for name, host in known.items() if self._site.waits(name)}
+        self._site.shadows[first] = host_to_keep([self._site.snapshot(host) for host in self._site.hosts], row)
+        self._looks.update(dict.fromkeys(host for host in self._site.hosts if self._floor.free[host]))
 
     def _carry_out(self, host: int, desk: Desk) -> None:
         agenda = desk.agenda()
