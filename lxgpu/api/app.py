@@ -15,6 +15,7 @@ from lxgpu.api.turns import Turns
 from lxgpu.errors import Exit, LxgpuError
 from lxgpu.plain import plain
 from lxgpu.services.guestviews import GuestAnswer, GuestReasons, GuestStatus
+from lxgpu.services.nextsteps import reason_of
 
 _HTTP = {
     Exit.FAULT: 500,
@@ -158,6 +159,7 @@ def _errors(app: FastAPI, fault: Callable[[Exception], None]) -> None:
 
 
 def _answer(error: LxgpuError) -> Response:
-    told = {"code": error.code, "what": error.brief, "why": error.why, "fix": error.fix or None}
+    why = error.why or (reason_of(error.code),)
+    told = {"code": error.code, "what": error.brief, "why": why, "fix": error.fix or "gpu help lists what there is"}
     status = _TOO_MANY if error.code == "too_often" else _HTTP.get(error.status, 500)
     return _Json({"error": {**told, "exit": int(error.status)}}, status_code=status)

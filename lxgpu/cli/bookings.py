@@ -7,8 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-import click
-
 from lxgpu.cli.bookingrows import KINDS, model_words, show_rows
 from lxgpu.cli.news import say_pause, start_daemon
 from lxgpu.cli.render import Column, Output
@@ -18,6 +16,7 @@ from lxgpu.services.reservationviews import Ledger, ReservationView, likely, res
 
 if TYPE_CHECKING:
     from lxgpu.cli.times import Times
+    from lxgpu.errors import LxgpuError
     from lxgpu.model.plan import Plan
     from lxgpu.model.quota import Policy
     from lxgpu.services.reserve import Booked
@@ -117,36 +116,26 @@ def headline(views: Iterable[ReservationView]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
-def rehearsed(out: Output, plan: Plan, times: Times, *, policy: Policy | None = None, fix: str = "") -> None:
-    """The end of --dry-run: the plan, and the status that the command would end with; to wait is no failure.
-
-    With the `policy` a refusal tells the same next step as the command itself; `fix` is a better one.
-    """
-    from lxgpu.cli.failure import fix_lines  # noqa: PLC0415
-    from lxgpu.model.plan import Verdict  # noqa: PLC0415
-    from lxgpu.services.refusal import refusal, status_of  # noqa: PLC0415
-
-    out.plan(plan, show=times.show, words={"waiting": "it waits"})
+def rehearsed(out: Output, plan: Plan, times: Times, *, error: LxgpuError | None) -> None:
+    """The end of --dry-run: the plan, and the error that the command itself would end with; to wait is no failure."""
+    out.plan(plan, show=times.show, words={"waiting": "it waits"}, error=error)
     say_pause(out.screen, times)
-    if plan.decision is not Verdict.REFUSED:
-        return
-    error = refusal(plan, "", policy, fix=fix) if policy is not None else None
-    if error is not None and not out.structured:
-        out.screen.alarm("\n".join(fix_lines(error)), word="fix:")
-    click.get_current_context().exit(status_of(plan))
+    if error is not None:
+        raise error
 
 
-def rehearsed_reserve(out: Output, booked: Booked, times: Times, policy: Policy, *, fix: str) -> None:
+def rehearsed_reserve(out: Output, booked: Booked, times: Times, policy: Policy, *, what: str, fix: str) -> None:
     """The end of `reserve --dry-run`: the plan; of what must wait its place in the line, an estimate, and for what."""
     from lxgpu.model.plan import Verdict  # noqa: PLC0415
+    from lxgpu.services.refusal import refusal  # noqa: PLC0415
 
     plan = booked.plan
     if plan.decision is not Verdict.WAITING:
-        rehearsed(out, plan, times, policy=policy, fix=fix)
+        rehearsed(out, plan, times, error=refusal(plan, what, policy, fix=fix))
         return
     found = ledger(policy, now=times.now, more=booked.reservations)
     (view,) = reservation_views(replace(found, rows=booked.reservations))
-    rehearsed(out, replace(plan, when=view.estimate), times)
+    rehearsed(out, replace(plan, when=view.estimate), times, error=None)
     if not out.structured:
         place = found.line.get(view.id)
         out.screen.note(_waits(view, n_gpus(view.gpus), times, place.why if place else ""))

@@ -108,7 +108,9 @@ class _Job:
         """The plan of each, as if those before it had been made; nothing is written."""
         from lxgpu.services.provision import plan_all  # noqa: PLC0415
 
-        rehearsed(self.out, *plan_all(self.site, requests))
+        plans = plan_all(self.site, requests)
+        names = (f"create {request.name}" for request in requests)
+        rehearsed(self.out, self.site.policy(), *zip(names, plans, strict=True))
 
     def run(self, requests: list[CreateRequest], steps: Any) -> list[Outcome]:  # noqa: ANN401 -- cli.progress.Steps
         """Make them all, and hear of each as it ends."""

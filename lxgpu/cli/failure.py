@@ -17,13 +17,9 @@ def error_text(error: LxgpuError) -> str:
         lines += [f"    {line}" for line in problem.excerpt.splitlines()]
     for reason in error.why:
         lines += _labelled("why:", reason)
-    lines += fix_lines(error)
+    if error.fix:
+        lines += _labelled("fix:", error.fix)
     return "\n".join(lines)
-
-
-def fix_lines(error: LxgpuError) -> list[str]:
-    """The next step alone; nothing where the error names none."""
-    return _labelled("fix:", error.fix) if error.fix else []
 
 
 def _labelled(label: str, text: str) -> list[str]:
@@ -32,11 +28,13 @@ def _labelled(label: str, text: str) -> list[str]:
 
 
 def with_fix(error: LxgpuError, words: Sequence[str]) -> LxgpuError:
-    """The error; one of wrong usage that names no remedy points at the help page of the command in `words`."""
+    """The error with all three parts; wrong usage without a remedy names the help page of the command in `words`."""
+    from lxgpu.services.nextsteps import completed  # noqa: PLC0415 -- only when something is shown
+
     if error.status is Exit.USAGE and not error.fix and not error.problems:
         named = next((word for word in words if place_of(word) is not None), "")
         error.fix = f"lxgpu {named} --help" if named else "lxgpu --help"
-    return error
+    return completed(error)
 
 
 def error_object(error: LxgpuError) -> dict[str, object]:

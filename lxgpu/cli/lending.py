@@ -50,14 +50,15 @@ def attach(
     from lxgpu.services.refusal import recording  # noqa: PLC0415
 
     if (count is None) == (not cards):
-        raise LxgpuError("usage", "say how many cards, or which", fix="--gpus 2, --gpus +1, or --gpu UUID")
+        why = "one of --gpus and --gpu, and not both"
+        raise LxgpuError("usage", "say how many cards, or which", why=why, fix="--gpus 2, --gpus +1, or --gpu UUID")
     request = GpuRequest(instance=name, owner="", more=0, uuids=cards, model=model, class_name=class_name)
     number, more = (count.number, count.more) if count else (len(cards), True)
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))
         if dry_run:
             _, plan, _ = lending.plan_attach(site, name, number=number, more=more, request=request)
-            rehearsed(out, plan)
+            rehearsed(out, site.policy(), (f"attach {name}", plan))
             return
         recover(site)
         with recording(site, name):
@@ -89,12 +90,13 @@ def release(
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     if sum((count is not None, bool(cards), everything)) != 1:
-        raise LxgpuError("usage", "say how many cards, which, or all", fix="--gpus 1, --gpu UUID, or --all")
+        why = "one of --gpus, --gpu and --all, and no more"
+        raise LxgpuError("usage", "say how many cards, which, or all", why=why, fix="--gpus 1, --gpu UUID, or --all")
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))
         if dry_run:
             _, plan = lending.plan_release(site, name, count=count, uuids=cards, busy=yes)
-            rehearsed(out, plan)
+            rehearsed(out, site.policy(), (f"release {name}", plan))
             return
         recover(site)
         taken = lending.release(site, name, count=count, uuids=cards, busy=yes)

@@ -42,9 +42,8 @@ def extend(out: Output, name: str, *, for_s: int | None, until: When | None, dry
         ends = extending.ends(site, name) if until is not None else None
         seconds = longer_s(for_s=for_s, until=until, ends=ends, now=now, zone=zone)
         if dry_run:
-            bookings.rehearsed(
-                out, extending.plan_extend(site, name, seconds=seconds).plan, times, policy=site.policy()
-            )
+            found = extending.plan_extend(site, name, seconds=seconds)
+            bookings.rehearsed(out, found.plan, times, error=extending.refused(found, name, policy=site.policy()))
             return
         with recording(site, name):
             end = extending.extend(site, name, seconds=seconds)
@@ -79,9 +78,10 @@ def keep(out: Output, name: str, *, seconds: int, reason: str, dry_run: bool, ye
         site = wiring.site(steps.of(name))
         times = Times(now=site.clock.now(), zone=site.policy().zone, screen=out.screen)
         if dry_run:
-            bookings.rehearsed(
-                out, keeping.plan_keep(site, name, seconds=seconds, reason=reason).plan, times, policy=site.policy()
-            )
+            found = keeping.plan_keep(site, name, seconds=seconds, reason=reason)
+            held = len(site.inventory.read().held_by(name))
+            error = keeping.refused(found, name, policy=site.policy(), held=held)
+            bookings.rehearsed(out, found.plan, times, error=error)
             return
         with recording(site, name):
             row = keeping.keep(site, name, seconds=seconds, reason=reason)

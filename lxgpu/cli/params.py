@@ -85,7 +85,8 @@ def _duration(text: str) -> int:
 
     seconds = 0 if text.strip(" ") == "0" else parse_duration(text)
     if seconds == 0:  # "none was given" is another thing
-        raise LxgpuError("bad_time", f"{text!r} is no time at all", fix="give it a time, as 30m or 4h")
+        why = "it would end as it begins; leave the option out where no time is meant"
+        raise LxgpuError("bad_time", f"{text!r} is no time at all", why=why, fix="give it a time, as 30m or 4h")
     return seconds
 
 

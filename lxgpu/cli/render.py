@@ -217,15 +217,20 @@ class Output:
         self._say_zone()
 
     def plan(
-        self, plan: Plan, *, show: Callable[[datetime], str] | None = None, words: Mapping[str, str] | None = None
+        self,
+        plan: Plan,
+        *,
+        show: Callable[[datetime], str] | None = None,
+        words: Mapping[str, str] | None = None,
+        error: LxgpuError | None = None,
     ) -> None:
-        """Write what would be done (`--dry-run`).
+        """Write what would be done (`--dry-run`), and in documents the `error` that the command would end with.
 
         `show` writes the steps' times for people; `words` names decisions otherwise than usual.
         """
         if self.structured:
             keys = ("decision", "reasons", "steps", "victims", "when")
-            self.items("plans", [{key: getattr(plan, key) for key in keys}], PLAN_COLUMNS)
+            self.items("plans", [{key: getattr(plan, key) for key in keys}], PLAN_COLUMNS, error=error)
             return
         if people := self.form in {"table", "wide"}:
             names = {**_ANSWERS, **(words or {})}
@@ -253,9 +258,9 @@ class Output:
 
         document: dict[str, object] = {"schema": f"lxgpu.{noun}/v1", "items": plain(rows)}
         if error is not None:
-            from lxgpu.cli.failure import error_object  # noqa: PLC0415
+            from lxgpu.cli.failure import error_object, with_fix  # noqa: PLC0415
 
-            document["error"] = plain(error_object(error))
+            document["error"] = plain(error_object(with_fix(error, ())))
         self.screen.document_written = True
         self.screen.data(yaml_text(document) if self.form == "yaml" else json_text(document))
 

@@ -194,7 +194,7 @@ def edit(
     from lxgpu.cli.spans import edited_time  # noqa: PLC0415
     from lxgpu.cli.times import Times  # noqa: PLC0415
     from lxgpu.services import reserve  # noqa: PLC0415
-    from lxgpu.services.refusal import recording  # noqa: PLC0415
+    from lxgpu.services.refusal import recording, refusal  # noqa: PLC0415
 
     if count is None and at is None and for_s is None and until is None and note is None:
         raise LxgpuError("usage", "say what is to change", fix="--gpus, --at, --for, --until or --note")
@@ -205,7 +205,8 @@ def edit(
         begin, end = edited_time(at=at, until=until, for_s=for_s, start=row.start, now=now, zone=policy.zone)
         if dry_run:
             plan = reserve.plan_edit(site, row.id, gpus=count, at=begin, until=end, note=note)
-            bookings.rehearsed(out, plan, Times(now=now, zone=policy.zone, screen=out.screen), policy=policy)
+            error = refusal(plan, f"change {row.id}", policy)
+            bookings.rehearsed(out, plan, Times(now=now, zone=policy.zone, screen=out.screen), error=error)
             return
         with recording(site, row.instance):
             changed = reserve.edit(site, row.id, gpus=count, at=begin, until=end, note=note)
@@ -233,7 +234,8 @@ def cancel(out: Output, identifier: str, *, series: bool, dry_run: bool, yes: bo
         site = wiring.site(steps.of(identifier))
         times = Times(now=site.clock.now(), zone=site.policy().zone, screen=out.screen)
         if dry_run:
-            bookings.rehearsed(out, reserve.plan_cancel(site, identifier, series=series), times)
+            plan = reserve.plan_cancel(site, identifier, series=series)
+            bookings.rehearsed(out, plan, times, error=None)
             return
         ended = reserve.cancel(site, identifier, series=series)
         steps.done(ended[0].id, "given up" if len(ended) == 1 else f"{len(ended)} given up")

@@ -99,7 +99,7 @@ def reserve(
         if dry_run:
             booked = service.plan_reserve(site, request)
             fix = service.other_time(request, booked.plan, now=now, zone=policy.zone)
-            bookings.rehearsed_reserve(out, booked, times, policy, fix=fix)
+            bookings.rehearsed_reserve(out, booked, times, policy, what=f"reserve {name}", fix=fix)
             return
         if no_warning:
             _without_warning(site, request, yes=yes)
@@ -115,18 +115,29 @@ def reserve(
 def _check(count: GpuCount, *, at: When | None, weekly: bool, no_warning: bool, reason: str) -> None:
     """What the words alone tell to be wrong."""
     if count.more or count.number < 1:
-        raise LxgpuError("usage", "--gpus says how many cards in all, and at least one", fix="--gpus 2")
+        why = "a reservation is for cards; a container without one needs none"
+        raise LxgpuError("usage", "--gpus says how many cards in all, and at least one", why=why, fix="--gpus 2")
     if weekly and at is None:
-        raise LxgpuError("usage", "--weekly needs to know when", fix="add --at 'mon 09:00'")
+        why = "each week begins at the same time"
+        raise LxgpuError("usage", "--weekly needs to know when", why=why, fix="add --at 'mon 09:00'")
     if no_warning and not reason.strip():
-        raise LxgpuError("usage", "--no-warning needs --reason", why="those who lose their cards read it")
+        why = "those who lose their cards read it"
+        raise LxgpuError("usage", "--no-warning needs --reason", why=why)
     if reason and not no_warning:
-        raise LxgpuError("usage", "--reason goes with --no-warning", fix="--note says what a reservation is for")
+        why = "it is read by those who lose their cards without a warning"
+        raise LxgpuError(
+            "usage", "--reason goes with --no-warning", why=why, fix="--note says what a reservation is for"
+        )
 
 
 def _host(site: Site, host: str) -> str:
     if host not in ("", "any", site.host):
-        raise LxgpuError("not_found", f"there is no host {host}", fix=f"--host {site.host}, or --host any")
+        raise LxgpuError(
+            "not_found",
+            f"there is no host {host}",
+            why=f"this is {site.host}",
+            fix=f"--host {site.host}, or --host any",
+        )
     return host
 
 

@@ -32,7 +32,8 @@ def asked_time(*, at: When | None, until: When | None, for_s: int | None, now: d
     """
     check_once(for_s=for_s, until=until)
     if for_s is None and until is None:
-        raise LxgpuError("usage", "say for how long, or until when", fix="--for 4h, or --until 18:00")
+        why = "what is reserved has an end, so that others can plan with it"
+        raise LxgpuError("usage", "say for how long, or until when", why=why, fix="--for 4h, or --until 18:00")
     start = now if at is None else at.at(now=now, zone=zone)
     if until is None:
         end = start + timedelta(seconds=for_s or 0)
@@ -42,7 +43,8 @@ def asked_time(*, at: When | None, until: When | None, for_s: int | None, now: d
     soon = at is None or clamped == now
     seconds = int((end - clamped).total_seconds())
     if seconds < 1:
-        raise LxgpuError("bad_time", "that is no time at all", fix="give it a later end")
+        why = "it would end before it begins, or as it does"
+        raise LxgpuError("bad_time", "that is no time at all", why=why, fix="give it a later end")
     return Asked(at=None if soon else clamped, duration_s=seconds, began=start if start < clamped else None)
 
 
@@ -50,7 +52,10 @@ def check_once(*, for_s: int | None, until: When | None) -> None:
     """Refuse an end that is said in two ways; error `usage`."""
     if for_s is not None and until is not None:
         raise LxgpuError(
-            "usage", "both --for and --until were given, and they say the same thing", fix="leave one of them out"
+            "usage",
+            "both --for and --until were given",
+            why="each says when it ends, and they may not agree",
+            fix="leave one of them out",
         )
 
 
@@ -75,7 +80,8 @@ def longer_s(*, for_s: int | None, until: When | None, ends: datetime | None, no
     check_once(for_s=for_s, until=until)
     if until is None:
         if for_s is None:
-            raise LxgpuError("usage", "say how much longer, or until when", fix="--for 4h, or --until 18:00")
+            why = "it lasts as long as it does without either"
+            raise LxgpuError("usage", "say how much longer, or until when", why=why, fix="--for 4h, or --until 18:00")
         return for_s
     begin, wanted = max(ends or now, now), until.at(now=now, zone=zone)
     if wanted <= begin and is_clock(until.text):
@@ -83,7 +89,8 @@ def longer_s(*, for_s: int | None, until: When | None, ends: datetime | None, no
     if wanted <= begin:
         shown = show_instant(begin, now=now, zone=zone)
         what = f"it lasts until {shown} already" if begin > now else "that time is over"
-        raise LxgpuError("bad_time", what, fix="give a later time, with its day: --until 'tomorrow 18:00'")
+        why = "nothing is made shorter, and nothing ends in the past"
+        raise LxgpuError("bad_time", what, why=why, fix="give a later time, with its day: --until 'tomorrow 18:00'")
     return max(1, int((wanted - begin).total_seconds()))
 
 
@@ -100,7 +107,10 @@ def edited_time(
     if begin is not None and begin < now:
         ago = short_duration((now - begin).total_seconds())
         raise LxgpuError(
-            "bad_time", f"that start is over: it was {ago} ago", fix="give a time that is still to come, with its day"
+            "bad_time",
+            f"that start is over: it was {ago} ago",
+            why="nothing begins in the past",
+            fix="give a time that is still to come, with its day",
         )
     if until is not None:
         return begin, _new_end(until, begin or start, now=now, zone=zone)
@@ -109,6 +119,9 @@ def edited_time(
     first = begin or start
     if first is None:
         raise LxgpuError(
-            "usage", "it has no start yet, so that --for has nothing to count from", fix="cancel it, and reserve again"
+            "usage",
+            "it has no start yet, so that --for has nothing to count from",
+            why="it waits in the queue, and begins when it is its turn",
+            fix="cancel it, and reserve again",
         )
     return begin, first + timedelta(seconds=for_s)

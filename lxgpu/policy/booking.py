@@ -180,6 +180,7 @@ def occurrences(start: datetime, until: datetime, horizon: datetime, zone: tzinf
             raise LxgpuError(
                 "bad_time",
                 "a weekly booking meets itself: it is longer than a week",
+                fix="give it less than a week, or leave --weekly out",
                 why=f"the one of {begins.astimezone(zone):%Y-%m-%d %H:%M} would begin before the last one ends",
             )
         found.append((begins, ends))

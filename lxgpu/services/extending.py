@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.plan import Verdict
+from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.extending import Extended, decide_extend, first_end
@@ -15,7 +15,7 @@ from lxgpu.services.begin import decided
 from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import ready_instance, ready_row
-from lxgpu.services.refusal import raise_if_refused
+from lxgpu.services.refusal import refusal
 from lxgpu.services.site import Site
 from lxgpu.units import short_duration
 
@@ -64,11 +64,14 @@ def extend(site: Site, name: str, *, seconds: int) -> datetime:
 
 def check(found: Extended, name: str, now: Snapshot) -> None:
     """Raise what an extension was refused for, with what could be had instead."""
-    if found.plan.decision is Verdict.GRANTED:
-        return
-    try:
-        raise_if_refused(found.plan, f"extend {name}", now.policy)
-    except LxgpuError as error:
-        if found.offer_s is not None:
-            error.fix = f"lxgpu extend {name} --for {short_duration(found.offer_s)}; or {error.fix}"
-        raise
+    error = refused(found, name, policy=now.policy)
+    if error is not None:
+        raise error
+
+
+def refused(found: Extended, name: str, *, policy: Policy) -> LxgpuError | None:
+    """What an extension is refused for, with what could be had instead; None when it is granted."""
+    error = refusal(found.plan, f"extend {name}", policy)
+    if error is not None and found.offer_s is not None:
+        error.fix = f"lxgpu extend {name} --for {short_duration(found.offer_s)}; or {error.fix}"
+    return error

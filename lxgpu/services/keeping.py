@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.plan import Verdict
+from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Keep
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.keeping import Kept, booked_soon, decide_keep, told_soon
@@ -14,7 +14,7 @@ from lxgpu.services import observe
 from lxgpu.services.begin import decided
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.lending import ready_instance, ready_row
-from lxgpu.services.refusal import raise_if_refused
+from lxgpu.services.refusal import refusal
 from lxgpu.services.site import Site
 from lxgpu.units import format_duration, short_duration
 
@@ -59,19 +59,22 @@ def keep(site: Site, name: str, *, seconds: int, reason: str) -> Keep:
 
 def check(found: Kept, name: str, now: Snapshot) -> None:
     """Raise what a keep was refused for, with what is left."""
-    if found.plan.decision is Verdict.GRANTED:
-        return
-    try:
-        raise_if_refused(found.plan, f"keep {name}", now.policy)
-    except LxgpuError as error:
-        if error.code == "over_keep":
-            left_s, held = found.left_s // 60 * 60, len(now.records.held_by(name))
-            error.fix = (
-                f"lxgpu keep {name} --for {format_duration(left_s)} --reason 'what for'"
-                if left_s
-                else f"book the time: lxgpu reserve {name} --gpus {held} --for 4h"
-            )
-        raise
+    error = refused(found, name, policy=now.policy, held=len(now.records.held_by(name)))
+    if error is not None:
+        raise error
+
+
+def refused(found: Kept, name: str, *, policy: Policy, held: int) -> LxgpuError | None:
+    """What a keep is refused for, with what is left; None when it is granted. `held` is how many cards there are."""
+    error = refusal(found.plan, f"keep {name}", policy)
+    if error is not None and error.code == "over_keep":
+        left_s = found.left_s // 60 * 60
+        error.fix = (
+            f"lxgpu keep {name} --for {format_duration(left_s)} --reason 'what for'"
+            if left_s
+            else f"book the time: lxgpu reserve {name} --gpus {held} --for 4h"
+        )
+    return error
 
 
 def _said(reason: str) -> str:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from lxgpu.errors import CATALOGUE, Exit, LxgpuError
 from lxgpu.model.plan import Plan, Reason, Verdict
 from lxgpu.model.quota import Policy
+from lxgpu.services.nextsteps import FIX
 from lxgpu.services.site import Site
 
 # Which reason names the error when there are several: what cannot be cured by waiting comes first.
@@ -15,20 +16,6 @@ _ORDER = (Exit.USAGE, Exit.NOT_FOUND, Exit.NOT_ALLOWED, Exit.CONFLICT, Exit.REFU
 
 _REMEMBERED = frozenset({Exit.NOT_ALLOWED, Exit.REFUSED, Exit.NO_CAPACITY})
 """What the policy or the lack of cards refused; a wrong word or a name that is taken is no refusal."""
-
-_FIXES = {
-    "over_limit": "ask for less, give some back (lxgpu release), or have the policy file changed",
-    "over_group_limit": "wait until the group gives some back, or have the policy file changed",
-    "over_open": "lxgpu reservations lists them; lxgpu reservation cancel ID gives one up",
-    "no_capacity": "lxgpu gpus shows who holds them until when; repeat then, or have one given back (lxgpu release)",
-    "booked": "lxgpu reservations --calendar shows when they are free; lxgpu reserve asks for a time",
-    "not_free": "lxgpu gpus --free lists the free ones",
-    "exists": "lxgpu ls --all lists what there is; create --if-not-exists leaves it as it is",
-    "not_held": "lxgpu show NAME lists the cards that it holds",
-    "no_such_gpu": "lxgpu gpus lists the cards",
-    "no_such_model": "lxgpu gpus lists the models",
-    "busy": "name the card with --gpu, or give --yes to end its processes",
-}
 
 
 def raise_if_refused(plan: Plan, what: str, policy: Policy, *, fix: str = "") -> None:
@@ -43,7 +30,7 @@ def refusal(plan: Plan, what: str, policy: Policy, *, fix: str = "") -> LxgpuErr
     gravest = _gravest(plan)
     if gravest is None:
         return None
-    fix = fix or _FIXES.get(gravest.code, f"lxgpu explain {gravest.code}")
+    fix = fix or FIX[gravest.code]
     if CATALOGUE[gravest.code].status is Exit.REFUSED and gravest.code != "busy":  # that one is not the policy's
         fix = f"{fix}; contact: {policy.contact}"
     return LxgpuError(
@@ -55,14 +42,8 @@ def refusal(plan: Plan, what: str, policy: Policy, *, fix: str = "") -> LxgpuErr
     )
 
 
-def status_of(plan: Plan) -> Exit:
-    """The exit status that carrying the plan out would end with now."""
-    gravest = _gravest(plan)
-    return Exit.OK if gravest is None else CATALOGUE[gravest.code].status
-
-
 def _gravest(plan: Plan) -> Reason | None:
-    if plan.decision in {Verdict.GRANTED, Verdict.AFTER_PREEMPTION}:
+    if plan.decision in {Verdict.GRANTED, Verdict.AFTER_PREEMPTION} or not plan.reasons:
         return None
     return min(plan.reasons, key=lambda reason: _ORDER.index(CATALOGUE[reason.code].status))
 

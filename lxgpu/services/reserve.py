@@ -106,7 +106,10 @@ def find(site: Site, identifier: str) -> Reservation:
         names = [row.id for row in near]
         raise LxgpuError("usage", f"{identifier} is the beginning of {len(near)} ids", why=names, fix="write one out")
     raise LxgpuError(
-        "not_found", f"there is no reservation {identifier}", fix="lxgpu reservations lists those there are"
+        "not_found",
+        f"there is no reservation {identifier}",
+        why="no open one begins so, and none of the past is called so",
+        fix="lxgpu reservations lists those there are",
     )
 
 
@@ -135,7 +138,8 @@ def cancel(
     def write(tx: Tx, now: Snapshot) -> tuple[Reservation, ...]:
         rows = [one for one in now.records.reservations if one.id == row.id or (series and _same_series(one, row))]
         if not rows:
-            raise LxgpuError("conflict", f"{row.id} is {row.state.value} already", fix="nothing needs to be done")
+            why = "it was over before; what is over stands in the history and changes no more"
+            raise LxgpuError("conflict", f"{row.id} is {_over_as(site, row)}", why=why, fix="nothing needs to be done")
         desk = Desk(now)
         for one in rows:
             end(desk, one, ReservationState.CANCELLED, f"cancelled by {site.actor}")
@@ -168,7 +172,8 @@ def edit(site: Site, identifier: str, **changes: Unpack[Changes]) -> Reservation
     def write(tx: Tx, now: Snapshot) -> Reservation:
         current = now.records.reservation(row.id)
         if current is None:
-            raise LxgpuError("conflict", f"{row.id} is over already", fix="book again: lxgpu reserve")
+            why = "what is over stands in the history and changes no more"
+            raise LxgpuError("conflict", f"{row.id} is over already", why=why, fix="book again: lxgpu reserve")
         decided = decide_edit(now, current, **changes)
         if decided.plan.decision is Verdict.REFUSED:
             raise_if_refused(decided.plan, f"change {row.id}", now.policy)
@@ -229,6 +234,12 @@ def _snapshot(site: Site) -> Snapshot:
 def _silent(site: Site) -> Site:
     """The site for a tick that a command makes: what it does for others is not this command's to tell."""
     return replace(site, say=lambda _text: None)
+
+
+def _over_as(site: Site, row: Reservation) -> str:
+    """How a reservation ended, as it is by now."""
+    found = site.inventory.reservation(row.id) or row
+    return f"{found.state.value} already"
 
 
 def _newest(row: Assignment) -> tuple[datetime, str]:

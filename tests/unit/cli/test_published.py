@@ -177,4 +177,4 @@ def test_a_name_that_nobody_published_is_unknown(host):
     assert host.nobody("reservations", "alice").returncode == 0
     refused = host.nobody("reservations", "alcie")
     assert refused.returncode == 3
-    assert refused.stderr.splitlines()[-2].startswith("error[not_found] there is no container alcie")
+    assert refused.stderr.splitlines()[-3].startswith("error[not_found] there is no container alcie")

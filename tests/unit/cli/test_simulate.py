@@ -126,7 +126,10 @@ def test_on_a_terminal_a_bar_grows(on_terminal, tmp_path):
                 "fix: add --servers N --gpus-per-server N",
             ],
         ),
-        (["--policy", "nowhere.yaml", *LAB], ["error[bad_file] there is no policy file nowhere.yaml", "fix: "]),
+        (
+            ["--policy", "nowhere.yaml", *LAB],
+            ["error[bad_file] there is no policy file nowhere.yaml", "why: ", "fix: "],
+        ),
     ],
 )
 def test_what_is_typed_wrong_is_told_with_its_remedy(lxgpu, trace, words, lines):

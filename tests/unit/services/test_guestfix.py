@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lxgpu.services.guestfix import inside, told_inside
-from lxgpu.services.refusal import _FIXES
+from lxgpu.services.nextsteps import FIX
 
 CONTACT = "gpu-admin@lab.example"
 CASES = {
@@ -38,7 +38,7 @@ def test_a_remedy_is_told_in_words_that_help_inside(fix):
     assert inside(fix, "alice", CONTACT) == CASES[fix]
 
 
-@pytest.mark.parametrize("fix", [*_FIXES.values(), *CASES])
+@pytest.mark.parametrize("fix", [*FIX.values(), *CASES])
 def test_no_command_of_the_host_stands_there_as_if_it_were_theirs(fix):
     """Each one is the admin's, and can be typed as it stands."""
     told = inside(fix, "alice", CONTACT)

@@ -7,11 +7,18 @@ from pathlib import Path
 from fakes.site import make_site, newcomer, request_for
 
 from lxgpu.errors import Exit
-from lxgpu.model.plan import Verdict
+from lxgpu.model.plan import Plan, Verdict
+from lxgpu.model.quota import Policy
 from lxgpu.services import ending
 from lxgpu.services.provision import plan_all
-from lxgpu.services.refusal import status_of
+from lxgpu.services.refusal import refusal
 from lxgpu.services.untrash import untrash
+
+
+def status_of(plan: Plan) -> Exit:
+    """The status that carrying a plan out would end with now."""
+    error = refusal(plan, "create", Policy())
+    return Exit.OK if error is None else error.status
 
 
 def test_one_free_card_is_granted_to_the_first_row_only(tmp_path: Path) -> None:
