@@ -11,7 +11,7 @@ from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.booking import admit_booking, room
 from lxgpu.policy.preemption import ASAP
-from lxgpu.policy.reserve import Decided, scheduled
+from lxgpu.policy.reserve import Decided, no_place, scheduled
 
 
 def decide_edit(
@@ -83,6 +83,8 @@ def _edit_reasons(snapshot: Snapshot, row: Reservation, changed: Reservation) ->
     found = [*admit_booking(snapshot, request, start=asked, until=until, but=but)]
     if row.pool:
         found += room(snapshot, request, pool=row.pool, start=asked, until=until, but=but)
+        if not found and row.state is ReservationState.SCHEDULED:
+            found += no_place(snapshot, request, row.pool, asked, until, but=but)
     return tuple(found)
 
 

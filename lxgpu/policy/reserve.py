@@ -131,7 +131,7 @@ def _booked(snapshot: Snapshot, request: ReserveRequest, at: datetime, identifie
     for pool in pools(snapshot, request.model):
         why = list(room_for_all(snapshot, request, times, pool=pool))
         if not why:
-            why = [item for start, until in times for item in _no_place(snapshot, request, pool, start, until)]
+            why = [item for start, until in times for item in no_place(snapshot, request, pool, start, until)]
         if not why:
             rows = _series(snapshot, request, pool, times, identifier)
             return Decided(scheduled(snapshot, rows), rows)
@@ -161,20 +161,30 @@ def _fits(snapshot: Snapshot, request: ReserveRequest, after: datetime) -> datet
     return None if first is None else first + timedelta(seconds=-first.timestamp() % 60)
 
 
-def _no_place(
-    snapshot: Snapshot, request: ReserveRequest, pool: str, start: datetime, until: datetime
+def no_place(
+    snapshot: Snapshot,
+    request: ReserveRequest,
+    pool: str,
+    start: datetime,
+    until: datetime,
+    *,
+    but: frozenset[str] = frozenset(),
 ) -> tuple[Reason, ...]:
-    """Why a pool that is not booked cannot hold a booking all the same: holders who need not yield by then."""
+    """Why a pool that is not booked cannot hold a booking all the same: holders who need not yield by then.
+
+    `but` are bookings that this one takes the place of (an edit).
+    """
     need = need_at(snapshot, request, pool, start, until)
-    free = left(snapshot, need).free(start, until)
+    free = left(snapshot, need, but=but).free(start, until)
     if free >= request.gpus:
         return ()
     text = f"{n_gpus(request.gpus)} of {pool} asked for, {max(free, 0)} can be had {_when(snapshot, request, start)}"
-    others = [who for who in (who_has(snapshot, pool, start, until), who_stays(snapshot, need)) if who]
+    others = [who for who in (who_has(snapshot, pool, start, until, but), who_stays(snapshot, need)) if who]
     text += f": {', '.join(others)}" if others else ""
     if request.weekly:
         return (Reason("no_capacity", text),)
-    at = next_room(snapshot, request, pool=pool, after=start, duration_s=(until - start).total_seconds())
+    seconds = (until - start).total_seconds()
+    at = next_room(snapshot, request, pool=pool, after=start, duration_s=seconds, but=but)
     if at is None:
         return (Reason("no_capacity", f"{text}; nothing tells when it would fit"),)
     shown = show_instant(at, now=snapshot.now, zone=snapshot.policy.zone)

@@ -13,6 +13,7 @@ from lxgpu.model.instance import Instance, InstanceState, Person
 from lxgpu.model.plan import Plan, Verdict
 from lxgpu.model.request import ReserveRequest
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.edit import decide_edit
 from lxgpu.policy.reserve import decide_reserve
 
 
@@ -73,3 +74,16 @@ def test_what_is_granted_beside_holders_is_never_more_than_there_is(tmp_path: Pa
             for gpus in range(1, 5):
                 plan = asked(snapshot, {"gpus": gpus, "from": 1, "until": 2})
                 assert (plan.decision is Verdict.GRANTED) is (gpus <= left), (held, booked, gpus)
+
+
+def test_a_booking_that_is_changed_rests_on_no_holders_either(tmp_path: Path) -> None:
+    """More cards, or another time: as if it were booked anew without the old one; fewer are never refused."""
+    mine = [holding(number, f"A100-{number}", "alice") for number in range(2)]
+    row = reservation("b1", "bob", gpus=2, **{"from": 1, "until": 2})
+    policy = policy_of("{version: 1, defaults: {limit: 8}}", tmp_path)
+    snapshot = world(policy, reservations=[row], held=mine)
+    more = decide_edit(snapshot, row, gpus=3).plan
+    assert [reason.code for reason in more.reasons] == ["no_capacity"]
+    assert "alice holds 2 without an end and need not yield" in more.reasons[0].text
+    assert decide_edit(snapshot, row, at=hours(5)).plan.decision is Verdict.GRANTED
+    assert decide_edit(snapshot, row, gpus=1).plan.decision is Verdict.GRANTED
