@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Reservation
@@ -16,8 +17,16 @@ from lxgpu.policy.supply import Supply, supply
 from lxgpu.policy.victims import cost
 
 
-def hosts_for(snapshots: Sequence[Snapshot], need: Need) -> list[int]:
-    """The places in the list of the hosts that may meet a need, the best first; empty: none will by time alone.
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Places in a list of hosts: those that can meet a need `now`, the best first; and those that may `later`."""
+
+    now: tuple[int, ...] = ()
+    later: tuple[int, ...] = ()
+
+
+def hosts_for(snapshots: Sequence[Snapshot], need: Need) -> Route:
+    """Where a need can be met.
 
     Those with enough free cards come first, the one that keeps the fewest before the others; only where there are none
     the one whose holders lose least; and only where nobody can be taken yet all where somebody may be later. All
@@ -25,11 +34,11 @@ def hosts_for(snapshots: Sequence[Snapshot], need: Need) -> list[int]:
     """
     free = [(count, place) for place, one in enumerate(snapshots) if (count := _free(one, need)) >= need.gpus]
     if free:
-        return [place for _, place in sorted(free)]
+        return Route(now=tuple(place for _, place in sorted(free)))
     grounds = [place for place, one in enumerate(snapshots) if any_ground(one, need, Guarantees(one, need.reservation))]
     answers = {place: supply(snapshots[place], need) for place in grounds}
     found = [(cost(answer.units), place) for place, answer in answers.items() if isinstance(answer, Supply)]
-    return [min(found)[1]] if found else grounds
+    return Route(now=(min(found)[1],)) if found else Route(later=tuple(grounds))
 
 
 def host_to_keep(snapshots: Sequence[Snapshot], row: Reservation) -> str:

@@ -106,13 +106,21 @@ class Site:
         self._dropped.append(row)
 
     def desk(self, host: int) -> Desk:
-        """A desk for what a host decides, with all that was written."""
+        """A desk for what a host decides, with all that was written; that is kept with the desk, or lost."""
+        desk = self._desk(host)
+        self._written, self._dropped = [], []
+        return desk
+
+    def rehearse(self, host: int) -> Snapshot:
+        """What a host would look at now, with all that was written; nothing comes of it."""
+        return self._desk(host).snapshot
+
+    def _desk(self, host: int) -> Desk:
         desk = Desk(self.snapshot(host))
         for row in self._written:
             desk.put(row)
         for row in self._dropped:
             desk.drop(row)
-        self._written, self._dropped = [], []
         return desk
 
     def keep(self, desk: Desk) -> None:

@@ -16,13 +16,14 @@ from heapq import heappop, heappush
 from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
 from lxgpu.model.plan import Verdict
 from lxgpu.model.quota import Policy
-from lxgpu.model.request import GpuRequest, Need
+from lxgpu.model.request import GpuRequest, Need, ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy.agenda import work_out
 from lxgpu.policy.booking import is_soft
 from lxgpu.policy.decide import decide_attach
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.handing import hand_over
+from lxgpu.policy.reserve import decide_reserve
 from lxgpu.policy.routing import host_to_keep, hosts_for
 from lxgpu.policy.supply import soonest
 from lxgpu.simulate.floor import Floor
@@ -35,6 +36,7 @@ STOP_S = 10.0
 """From TERM to a card that is proven free: a job that heeds TERM, and a fence that finds nothing."""
 ASKED_MORE, ASKED_MORE_S = 1.5, 3600
 """Owners of batch jobs do not know how long it takes: they ask for half as much again, and an hour."""
+_NOT_BEGUN = frozenset({ReservationState.WAITING, ReservationState.SCHEDULED})
 _Due = tuple[float, int, int, tuple[Assignment, ...]]
 """When a host is looked at again, in which order, which one, and what is free by then."""
 
@@ -43,10 +45,12 @@ class Ours:
     """The policy of lxgpu on a floor."""
 
     def __init__(self, floor: Floor, site: Site) -> None:
-        self._floor, self._site = floor, site
+        self._floor, self.site = floor, site
         self._open: dict[int, set[str]] = {}
         self._looks: dict[int, None] = {}
         self._fresh: deque[Reservation] = deque()
+        self._hopeful: list[Reservation] = []
+        """Requests that may take from somebody as soon as time allows it: where that is best is asked again first."""
         self._due: list[_Due] = []
         self._order = self._asked = 0
         self._at_rest: dict[int, float] = {}
@@ -59,48 +63,53 @@ class Ours:
         item = self._floor.jobs[job]
         if item.gpus > self._floor.lab.gpus_per_server:
             return  # no host has so many
-        self._site.pass_to(self._floor.now)
-        self._site.make(_name(job), item.owner)
+        self.site.pass_to(self._floor.now)
+        self.site.make(_name(job), item.owner)
         self._open[job] = set()
         if not (item.bursts and self._lease(job)):
             self._ask(job)
 
     def ended(self, job: int) -> None:
         """What it had is given back, and its container is gone."""
-        self._site.pass_to(self._floor.now)
+        self.site.pass_to(self._floor.now)
         self._at_rest.pop(job, None)
         self._give_back(job)
         for identifier in self._open.pop(job, ()):
-            row = self._site.reservation(identifier)
+            row = self.site.reservation(identifier)
             if row is not None:
-                self._site.write(replace(row, state=ReservationState.FINISHED, closed_at=self._site.now))
-        self._site.remove(_name(job))
+                self.site.write(replace(row, state=ReservationState.FINISHED, closed_at=self.site.now))
+        self.site.remove(_name(job))
 
     def turned(self, job: int) -> None:
         """A holder's cards went to work, or to rest: then they are idle after the policy's window."""
         self._at_rest.pop(job, None)
         if not self._floor.place[job]:
             return
-        self._site.pass_to(self._floor.now)
-        rows = self._site.held(_name(job))
+        self.site.pass_to(self._floor.now)
+        rows = self.site.held(_name(job))
         if self._floor.working(job):
-            self._site.works(row.slot for row in rows)
+            self.site.works(row.slot for row in rows)
             self._see(rows)
             return
         self._rests(job)
 
     def decide(self) -> None:
         """One look at each host where something happened."""
-        self._site.pass_to(self._floor.now)
+        self.site.pass_to(self._floor.now)
         while self._due and self._due[0][0] <= self._floor.now:
             _, _, host, rows = heappop(self._due)
-            there = {row.id for name in {row.instance for row in rows} for row in self._site.held(name)}
+            there = {row.id for name in {row.instance for row in rows} for row in self.site.held(name)}
             for row in rows:
                 if row.id in there:
-                    self._site.close(row, row.outcome)
+                    self.site.close(row, row.outcome)
             self._looks[host] = None
         while self._quiet and self._quiet[0][0] <= self._floor.now:
             self._find_idle(*heappop(self._quiet))
+        if self._looks and self._hopeful:
+            hopeful, self._hopeful = self._hopeful, []
+            for asked in hopeful:
+                if self.site.waits(asked.id):
+                    self._place(asked, again=True)
         while self._fresh or self._looks:
             if self._looks:
                 host = next(iter(self._looks))
@@ -113,9 +122,9 @@ class Ours:
 
     def _lease(self, job: int) -> bool:
         """What `lxgpu attach` gives at once, where cards are free, for as long as the owner wants to hold them."""
-        item, site = self._floor.jobs[job], self._site
+        item, site = self._floor.jobs[job], self.site
         for host in site.hosts:
-            snapshot = site.desk(host).snapshot
+            snapshot = site.rehearse(host)
             request = GpuRequest(_name(job), item.owner, item.gpus, class_name=item.class_name)
             plan = decide_attach(snapshot, request)
             if plan.decision is Verdict.GRANTED:
@@ -130,10 +139,11 @@ class Ours:
         return False
 
     def _ask(self, job: int) -> None:
-        item, site = self._floor.jobs[job], self._site
+        item, site = self._floor.jobs[job], self.site
         self._asked += 1
-        batch = self._floor.left_s(job) * ASKED_MORE + ASKED_MORE_S
-        class_name = item.class_name or ("normal" if item.bursts else BATCH)
+        more, more_s = (ASKED_MORE, ASKED_MORE_S) if item.deadline_s is None else (1.1, 600)
+        batch = self._floor.left_s(job) * more + more_s
+        class_name = item.class_name or (BATCH if item.deadline_s is None and not item.bursts else "normal")
         row = Reservation(
             id=f"r{self._asked:07}",
             instance=_name(job),
@@ -158,9 +168,9 @@ class Ours:
         self._ask(job)
 
     def _give_back(self, job: int) -> None:
-        for row in self._site.held(_name(job)):
-            self._site.close(row, "given back")
-            self._looks[self._site.server(row.slot)] = None
+        for row in self.site.held(_name(job)):
+            self.site.close(row, "given back")
+            self._looks[self.site.server(row.slot)] = None
 
     def _hold_s(self, job: int) -> float:
         """How much longer a holder wants its cards."""
@@ -169,19 +179,40 @@ class Ours:
 
     # ---- looking
 
-    def _place(self, row: Reservation) -> None:
+    def _place(self, row: Reservation, *, again: bool = False) -> None:
         """A new request is looked at where it may be met; elsewhere it changes nothing."""
-        site = self._site
+        site = self.site
         at = soonest(site.now, site.policy)
         until = at + timedelta(seconds=row.duration_s)
         need = Need(row.instance, row.owner, row.gpus, row.class_name, at, until, reservation=row.id)
-        for host in hosts_for([site.snapshot(host) for host in site.hosts], need):
+        route = hosts_for([site.snapshot(host) for host in site.hosts], need)
+        for host in (*route.now, *(() if again else route.later)):
             self._look(host)
             if not site.waits(row.id):
                 return
+        if route.later:
+            self._hopeful.append(row)
+        if not again:
+            self._book(row)
+
+    def _book(self, row: Reservation) -> None:
+        """Who has a deadline books the latest start that keeps it, in case that the queue is too slow."""
+        site, deadline = self.site, self._floor.jobs[_job(row.instance)].deadline_s
+        latest = 0.0 if deadline is None else deadline - row.duration_s
+        if latest <= self._floor.now:
+            return
+        at = site.now + timedelta(seconds=latest - self._floor.now)
+        request = ReserveRequest(row.instance, row.owner, row.gpus, row.duration_s, at, class_name=row.class_name)
+        for host in site.hosts:
+            decided = decide_reserve(site.rehearse(host), request, identifier=f"b{row.id[1:]}")
+            if decided.rows:
+                self._open[_job(row.instance)].update(one.id for one in decided.rows)
+                site.write(*decided.rows)
+                self._looks[host] = None
+                return
 
     def _look(self, host: int) -> None:
-        desk = self._site.desk(host)
+        desk = self.site.desk(host)
         work_out(desk)
         for giving in desk.givings:
             for held in desk.held_by(giving.instance):
@@ -189,19 +220,19 @@ class Ours:
                     desk.put(replace(held, state=AssignmentState.ACTIVE))
         if desk.givings:
             hand_over(desk)  # what is attached begins
-        self._site.keep(desk)
+        self.site.keep(desk)
         self._carry_out(host, desk)
         self._keep_for(desk.first)
 
     def _keep_for(self, first: str) -> None:
         """Cards are kept for the first in the queue on one host; the others may lend theirs at once."""
-        row = self._site.reservation(first)
-        if row is None or first in self._site.shadows:
+        row = self.site.reservation(first)
+        if row is None or first in self.site.shadows:
             return
-        known = self._site.shadows
-        self._site.shadows = {name: host for name, host in known.items() if self._site.waits(name)}
-        self._site.shadows[first] = host_to_keep([self._site.snapshot(host) for host in self._site.hosts], row)
-        self._looks.update(dict.fromkeys(host for host in self._site.hosts if self._floor.free[host]))
+        known = self.site.shadows
+        self.site.shadows = {name: host for name, host in known.items() if self.site.waits(name)}
+        self.site.shadows[first] = host_to_keep([self.site.snapshot(host) for host in self.site.hosts], row)
+        self._looks.update(dict.fromkeys(host for host in self.site.hosts if self._floor.free[host]))
 
     def _carry_out(self, host: int, desk: Desk) -> None:
         agenda = desk.agenda()
@@ -215,14 +246,14 @@ class Ours:
                     lost.append(_job(row.instance))
         for taking in agenda.takings:
             self._end_work(_job(taking.instance))
-            rows = tuple(row for row in self._site.held(taking.instance) if row.slot in taking.slots)
+            rows = tuple(row for row in self.site.held(taking.instance) if row.slot in taking.slots)
             self._wake(host, self._floor.now + STOP_S, rows)
         for giving in agenda.givings:
             self._begin(_job(giving.instance))
         for job in dict.fromkeys(lost):
             self._ask_again(job)
         if agenda.next_at is not None:
-            self._wake(host, self._site.seconds(agenda.next_at))
+            self._wake(host, self.site.seconds(agenda.next_at))
 
     def _wake(self, host: int, at: float, rows: tuple[Assignment, ...] = ()) -> None:
         self._order += 1
@@ -233,13 +264,19 @@ class Ours:
 
     def _begin(self, job: int) -> None:
         """A job goes on once it has all its cards."""
-        rows = [row for row in self._site.held(_name(job)) if row.state in ATTACHED]
+        rows = [row for row in self.site.held(_name(job)) if row.state in ATTACHED]
         if len(rows) < self._floor.jobs[job].gpus or self._floor.place[job]:
             return
-        host = self._site.server(rows[0].slot)
+        host = self.site.server(rows[0].slot)
         self._floor.start(job, ((host, len(rows)),))
-        if self._floor.jobs[job].bursts:
-            self.turned(job)
+        for identifier in self._open[job]:
+            other = self.site.reservation(identifier)
+            if other is not None and other.state in _NOT_BEGUN and other.kind is not Kind.RETURN:
+                self.site.write(replace(other, state=ReservationState.CANCELLED, closed_at=self.site.now))
+        self._at_rest.pop(job, None)
+        self.site.works(row.slot for row in rows)
+        if not self._floor.working(job):
+            self._rests(job)
         self._join(host, job)
 
     def _end_work(self, job: int) -> None:
@@ -248,32 +285,33 @@ class Ours:
             self._at_rest.pop(job, None)
             self._floor.stop(job)
             self._join(host, job)
+            self._rests(job)  # what it keeps of its cards does nothing until it has them all again
 
     def _join(self, host: int, job: int) -> None:
         if self._floor.jobs[job].gpus > 1:
-            there = {_job(row.instance) for row in self._site.on(host)}
+            there = {_job(row.instance) for row in self.site.on(host)}
             work = (one for one in there if self._floor.place[one] and self._floor.jobs[one].gpus > 1)
-            self._site.join(host, {_name(one): one + 1 for one in work})
+            self.site.join(host, {_name(one): one + 1 for one in work})
 
     def _rests(self, job: int) -> None:
-        rows = self._site.held(_name(job))
+        rows = self.site.held(_name(job))
         self._at_rest[job] = self._floor.now
-        self._site.rests((row.slot for row in rows), self._site.now, idle=False)
-        at = self._floor.now + self._site.policy.rules.idle.window_s
+        self.site.rests((row.slot for row in rows), self.site.now, idle=False)
+        at = self._floor.now + self.site.policy.rules.idle.window_s
         heappush(self._quiet, (at, job))
         self._floor.wake(at)
 
     def _find_idle(self, at: float, job: int) -> None:
         since = self._at_rest.get(job)
-        if since is not None and since + self._site.policy.rules.idle.window_s <= at:
-            rows = self._site.held(_name(job))
-            begun = self._site.now - timedelta(seconds=self._site.policy.rules.idle.window_s)
-            self._site.rests((row.slot for row in rows), begun, idle=True)
+        if since is not None and since + self.site.policy.rules.idle.window_s <= at:
+            rows = self.site.held(_name(job))
+            begun = self.site.now - timedelta(seconds=self.site.policy.rules.idle.window_s)
+            self.site.rests((row.slot for row in rows), begun, idle=True)
             self._see(rows)
 
     def _see(self, rows: Iterable[Assignment]) -> None:
         for row in rows:
-            self._looks[self._site.server(row.slot)] = None
+            self._looks[self.site.server(row.slot)] = None
 
 
 def ours(workload: Workload, lab: Lab, policy: Policy | None) -> tuple[Floor, Ours]:

@@ -10,6 +10,7 @@ import pytest
 from lxgpu.model.quota import Group, Policy, Terms, Total
 from lxgpu.model.rules import IdleRules, PriorityClass, Rules
 from lxgpu.policy import agenda
+from lxgpu.policy.desk import Desk
 from lxgpu.simulate.engine import play
 from lxgpu.simulate.jobs import Burst, Job, Lab, Workload, in_time
 from lxgpu.simulate.rules import ours as rule
@@ -127,3 +128,24 @@ def test_a_policy_edit_changes_what_happens():
     jobs = (_job("vision-1", 0, 7200), _job("vision-2", 0, 7200), _job("speech-1", 100, 1000))
     assert sum(_played(*jobs).stops) == 1
     assert sum(_played(*jobs, policy=replace(POLICY, groups=groups)).stops) == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_host_that_was_not_looked_at_had_nothing_to_decide(seed):
+    """At the end of each instant every host looks again: nobody is given or warned, and nothing is taken."""
+    dice = random.Random(seed)  # noqa: S311 -- made-up jobs
+    names = [f"{dice.choice(('vision', 'speech'))}-{number}" for number in range(60)]
+    jobs = [_job(name, dice.randrange(40_000), dice.randrange(1, 9000), gpus=dice.choice((1, 1, 2))) for name in names]
+    floor, play_by = ours(Workload("w", in_time(jobs)), Lab(3, 2), POLICY)
+    decide, missed = play_by.decide, []
+
+    def checked():
+        decide()
+        for host in play_by.site.hosts:
+            desk = agenda.work_out(Desk(play_by.site.rehearse(host)))
+            if desk.takings or desk.givings:
+                missed.append((floor.now, host, desk.takings, desk.givings))
+
+    play_by.decide = checked
+    play(floor, play_by)
+    assert missed == []
