@@ -17,6 +17,7 @@ from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, capacity, pools, promises, why_out
+from lxgpu.policy.lookup import by_reservation
 from lxgpu.policy.placement import blocked, nearest
 from lxgpu.policy.preemption import lead_s, units
 from lxgpu.policy.tables import once
@@ -66,7 +67,7 @@ def _from_pool(snapshot: Snapshot, need: Need, unfree: frozenset[str]) -> Supply
         return booked
     if len(free) >= need.gpus:
         return Supply(pool, free=tuple(Slot(gpu.uuid) for gpu in _best(snapshot, need, free)))
-    mine = units(snapshot, need)
+    mine = _not_promised(snapshot, need, units(snapshot, need))
     missing = need.gpus - len(free)
     chosen = cheapest(mine, missing)
     if chosen is None:
@@ -84,6 +85,15 @@ def _from_pool(snapshot: Snapshot, need: Need, unfree: frozenset[str]) -> Supply
         taken=tuple(taken),
         units=tuple(unit for unit in chosen if set(unit.slots) & set(taken)),
     )
+
+
+def _not_promised(snapshot: Snapshot, need: Need, found: Iterable[Unit]) -> list[Unit]:
+    """The units without the slots that are promised to this need already: nothing more is got by taking those."""
+    own = {row.slot for row in by_reservation(snapshot.records.assignments).get(need.reservation, ()) if not row.live}
+    if not own:
+        return list(found)
+    rest = ((unit, tuple(slot for slot in unit.slots if slot not in own)) for unit in found)
+    return [replace(unit, slots=slots) for unit, slots in rest if slots]
 
 
 def no_room(snapshot: Snapshot, need: Need, *, at: datetime) -> Reason | None:

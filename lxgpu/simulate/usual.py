@@ -24,7 +24,7 @@ CLASSES = {
 
 
 def usual_policy(workload: Workload, lab: Lab, guaranteed: Mapping[str, int]) -> Policy:
-    """Each group is guaranteed its share, and anybody may have every card.
+    """Each group is guaranteed its share, has as much weight for what is beyond, and anybody may have every card.
 
     Args:
         workload: whose owners are the members of their groups.
@@ -34,11 +34,7 @@ def usual_policy(workload: Workload, lab: Lab, guaranteed: Mapping[str, int]) ->
     members: dict[str, dict[str, None]] = {}
     for job in workload.jobs:
         members.setdefault(job.group, {})[job.owner] = None
-    groups = {
-        name: Group(name, tuple(people), Total(guaranteed=guaranteed.get(name, 0)))
-        for name, people in members.items()
-        if name
-    }
+    groups = {name: _group(name, tuple(people), guaranteed.get(name, 0)) for name, people in members.items() if name}
     longest = 3650 * DAY
     bookings = BookingRules(horizon_s=longest, longest_s=longest, max_gpus=lab.cards, open_gpu_hours=10**9)
     return Policy(
@@ -47,3 +43,7 @@ def usual_policy(workload: Workload, lab: Lab, guaranteed: Mapping[str, int]) ->
         groups=groups,
         rules=Rules(bookings=bookings),
     )
+
+
+def _group(name: str, people: tuple[str, ...], guaranteed: int) -> Group:
+    return Group(name, people, Total(guaranteed=guaranteed), each=Terms(weight=max(1, guaranteed) / len(people)))

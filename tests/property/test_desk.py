@@ -185,3 +185,13 @@ def test_a_table_that_is_worked_on_hands_on_what_would_be_found_in_it(
         assert {color: set(found) for color, found in by_color(rows).items()} == {
             color: {row for row in rows if row.color == color} for color in colors
         }
+
+
+@settings(max_examples=400)
+@given(snapshot=SITES)
+def test_a_slot_has_one_holder_and_one_successor_after_every_decision(snapshot: Snapshot) -> None:
+    """Also where a reservation that lost one of its promises looks for another card of work that it has warned."""
+    rows = work_out(Desk(snapshot)).snapshot.records.assignments
+    counts = Counter((row.slot, row.live) for row in rows if row.live or row.state is AssignmentState.PLANNED)
+    before = Counter((row.slot, row.live) for row in snapshot.records.assignments)
+    assert {key for key, count in counts.items() if count > max(1, before[key])} == set()
