@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -100,9 +101,12 @@ def test_text_that_is_no_utf8_is_refused(content, tmp_path):
     assert problem.text == "this is no UTF-8 text"
 
 
-def test_a_line_that_does_not_end_is_not_read_into_memory():
-    """A line that does not end is not read into memory."""
-    (problem,) = refusal(Path("/dev/zero")).problems
+def test_a_line_that_does_not_end_is_not_read_into_memory(tmp_path):
+    """A line of a terabyte (all of it a hole in the disk) is refused at once."""
+    endless = tmp_path / "endless.csv"
+    endless.touch()
+    os.truncate(endless, 1 << 40)
+    (problem,) = refusal(endless).problems
     assert problem.text == "the line is too long for a trace"
 
 
