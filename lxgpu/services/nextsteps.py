@@ -97,7 +97,8 @@ FIX = {
 
 def reason_of(code: str) -> str:
     """Why an error of that code comes about at all: the first sentence of its meaning."""
-    return WHY.get(code) or CATALOGUE[code].text.split(". ")[0].rstrip(".")
+    text = WHY.get(code) or CATALOGUE[code].text.split(". ")[0].rstrip(".")
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]  # as reasons are written; LXD stays LXD
 
 
 def completed(error: LxgpuError) -> LxgpuError:

@@ -188,6 +188,7 @@ def test_cards_in_use_are_given_back_by_yes_only(guests, inside):
     assert (ran.returncode, ran.stdout) == (5, "")
     assert ran.stderr.splitlines() == [
         "error[busy] in use now: GPU-1",
+        "why: the card is in use",
         "fix: gpu release --yes ends what uses them",
     ]
     assert inside.gpu("release", "--yes").returncode == 0
