@@ -31,6 +31,9 @@ POLICY = Policy(
 )
 
 
+_UNSHARED = replace(POLICY, groups={name: replace(group, total=Total()) for name, group in POLICY.groups.items()})
+
+
 def _played(*jobs, lab=Lab(1, 2), policy=POLICY):  # noqa: B008 -- a value that nobody changes
     floor, play_by = ours(Workload("w", in_time(jobs)), lab, policy)
     play(floor, play_by)
@@ -124,10 +127,9 @@ def test_each_start_and_stop_is_one_that_the_policy_decided(monkeypatch, seed):
 
 def test_a_policy_edit_changes_what_happens():
     """A guarantee that is taken away takes nothing from anybody any more."""
-    groups = {name: replace(group, total=Total()) for name, group in POLICY.groups.items()}
     jobs = (_job("vision-1", 0, 7200), _job("vision-2", 0, 7200), _job("speech-1", 100, 1000))
     assert sum(_played(*jobs).stops) == 1
-    assert sum(_played(*jobs, policy=replace(POLICY, groups=groups)).stops) == 0
+    assert sum(_played(*jobs, policy=_UNSHARED).stops) == 0
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -149,3 +151,25 @@ def test_a_host_that_was_not_looked_at_had_nothing_to_decide(seed):
     play_by.decide = checked
     play(floor, play_by)
     assert missed == []
+
+
+def test_the_same_jobs_end_the_same_way_each_time():
+    """Every start, end and stop; nothing hangs on the clock or on chance."""
+    dice = random.Random(7)  # noqa: S311 -- made-up jobs
+    names = [f"{dice.choice(('vision', 'speech'))}-{number}" for number in range(80)]
+    jobs = [_job(name, dice.randrange(30_000), dice.randrange(1, 9000), gpus=dice.choice((1, 1, 2))) for name in names]
+    first, second = (_played(*jobs, lab=Lab(2, 2)) for _ in range(2))
+    assert (first.first_start, first.finish, first.stops) == (second.first_start, second.finish, second.stops)
+    assert sum(first.stops) > 0
+
+
+@pytest.mark.parametrize(("books", "in_time"), [(True, True), (False, False)])
+def test_who_has_a_deadline_has_the_latest_start_that_keeps_it_booked(monkeypatch, books, in_time):
+    """Those who used less and would be served before are not in the way of a booking; without one they are."""
+    if not books:
+        monkeypatch.setattr(rule.Ours, "_book", lambda *_all: None)
+    long = [_job(f"vision-{number}", 0, 40_000, asked_s=41_000, class_name="normal") for number in range(2)]
+    due = _job("vision-9", 10, 1000, deadline_s=65_000)
+    late = [_job(f"speech-{number}", 20, 30_000, class_name="normal") for number in range(4)]
+    floor = _played(*long, due, *late, policy=_UNSHARED)
+    assert (floor.finish[2] <= 65_000) is in_time
