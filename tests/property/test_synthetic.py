@@ -139,6 +139,20 @@ def test_a_slice_has_the_jobs_and_the_load_asked_for(jobs, load, seed):
             assert job.deadline_s - job.submit_s == pytest.approx(old.deadline_s - old.submit_s)
 
 
+@given(st.integers(1, 9), SEEDS)
+@settings(max_examples=20, deadline=None)
+def test_a_slice_without_large_jobs_has_the_load_of_the_others(largest, seed):
+    """None is larger; the load is as asked for, made of those that are left, and what was left out is said."""
+    trace = generate("deadline", Lab(30, 8), seed=1)
+    part = sliced(trace, cards=16, load=0.8, jobs=100, seed=seed, largest=largest)
+    assert all(job.gpus <= largest for job in part.jobs)
+    assert sum(job.demand_gpu_s for job in part.jobs) == pytest.approx(0.8 * 16 * part.jobs[-1].submit_s, rel=0.15)
+    assert f"of at most {largest} GPUs" in part.source
+    if largest >= 8:
+        whole = sliced(trace, cards=16, load=0.8, jobs=100, seed=seed)
+        assert part.jobs == whole.jobs
+
+
 def test_a_slice_that_the_trace_does_not_have_is_refused():
     """A slice that the trace does not have is refused."""
     with pytest.raises(LxgpuError, match="has no 5000 jobs"):

@@ -11,20 +11,24 @@ from lxgpu.simulate.dice import Dice
 from lxgpu.simulate.jobs import Job, Workload
 
 
-def sliced(workload: Workload, *, cards: int, load: float, jobs: int, seed: int = 0) -> Workload:
+def sliced(
+    workload: Workload, *, cards: int, load: float, jobs: int, seed: int = 0, largest: int | None = None
+) -> Workload:
     """So many jobs of a trace, one after the other, that ask together for the share `load` of so many cards.
 
-    First the trace is thinned: each job that fits is kept with the same chance, the share of its demand that the lab
-    can take (`load` times `cards`, over the demand that the trace has on average, in cards), drawn by the seed in the
-    order of submission. Then of all stretches of `jobs` neighbours in what is left, the one whose load is nearest to
-    `load` is taken, the first of several. The load of a stretch is its demand over the cards' time from its first to
-    its last submission.
+    Jobs of more GPUs than `largest` (all cards, where it is not given) are left out first: where a container is on one
+    host a job that is larger than that never starts. Then the trace is thinned: each job that is left is kept with the
+    same chance, the share of its demand that the lab can take (`load` times `cards`, over the demand that the trace has
+    on average, in cards), drawn by the seed in the order of submission. Then of all stretches of `jobs` neighbours in
+    what is left, the one whose load is nearest to `load` is taken, the first of several. The load of a stretch is its
+    demand over the cards' time from its first to its last submission.
     Durations, sizes, and the times between a job's submission and its deadline stay as they are; nothing is squeezed.
 
     Raises:
         LxgpuError: `usage`: the trace has too few jobs for that.
     """
-    fitting = [job for job in workload.jobs if job.gpus <= cards]
+    most = cards if largest is None else min(cards, largest)
+    fitting = [job for job in workload.jobs if job.gpus <= most]
     asked = sum(job.demand_gpu_s for job in fitting)
     chance = load * cards * (fitting[-1].submit_s - fitting[0].submit_s) / asked if asked else 1.0
     dice = Dice("slice", seed)
@@ -45,7 +49,8 @@ def sliced(workload: Workload, *, cards: int, load: float, jobs: int, seed: int 
     first = min(range(len(kept) - jobs + 1), key=off)
     begin = kept[first].submit_s
     part = tuple(_moved(job, -begin) for job in kept[first : first + jobs])
-    said = f"a slice of {jobs} jobs, thinned to {chance:.3f}, with load {load:g} on {cards} cards, seed {seed}"
+    small = "" if largest is None else f" of at most {most} GPUs"
+    said = f"a slice of {jobs} jobs{small}, thinned to {chance:.3f}, with load {load:g} on {cards} cards, seed {seed}"
     start = workload.start + timedelta(seconds=begin)
     return Workload(f"{workload.name} (slice)", part, "; ".join(filter(None, (workload.source, said))), start)
 
