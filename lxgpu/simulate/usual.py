@@ -8,11 +8,13 @@ from lxgpu.model.quota import Group, Policy, Terms, Total
 from lxgpu.model.rules import DAY, HOUR, MINUTE, Allowance, BookingRules, PriorityClass, Rules
 from lxgpu.simulate.jobs import Lab, Workload
 
+USUAL = "normal"
+"""The class of people at work."""
 BATCH = "scavenge"
 """The class of jobs that say none: what runs in it yields, so that guarantees can be kept."""
 CLASSES = {
-    "normal": PriorityClass(
-        "normal",
+    USUAL: PriorityClass(
+        USUAL,
         priority=50,
         min_runtime_s=HOUR,
         preemption_threshold=80,
@@ -39,7 +41,7 @@ def usual_policy(workload: Workload, lab: Lab, guaranteed: Mapping[str, int]) ->
     bookings = BookingRules(horizon_s=longest, longest_s=longest, max_gpus=lab.cards, open_gpu_hours=10**9)
     return Policy(
         classes=CLASSES,
-        defaults=Terms(limit=lab.cards, class_name="normal"),
+        defaults=Terms(limit=lab.cards, class_name=USUAL),
         groups=groups,
         rules=Rules(bookings=bookings),
     )

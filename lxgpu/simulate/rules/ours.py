@@ -7,35 +7,31 @@ the TERM, one that is given is attached at once, and an owner whose cards are go
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from heapq import heappop, heappush
+from operator import itemgetter
 
 from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
-from lxgpu.model.plan import Verdict
 from lxgpu.model.quota import Policy
-from lxgpu.model.request import GpuRequest, Need, ReserveRequest
+from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy.agenda import work_out
-from lxgpu.policy.booking import is_soft
-from lxgpu.policy.decide import decide_attach
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.handing import hand_over
-from lxgpu.policy.reserve import decide_reserve
 from lxgpu.policy.routing import host_to_keep, hosts_for
 from lxgpu.policy.supply import soonest
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.owners import Owners
 from lxgpu.simulate.shares import owned_cards
 from lxgpu.simulate.site import Site
-from lxgpu.simulate.usual import BATCH, usual_policy
+from lxgpu.simulate.usual import usual_policy
 
 STOP_S = 10.0
 """From TERM to a card that is proven free: a job that heeds TERM, and a fence that finds nothing."""
-ASKED_MORE, ASKED_MORE_S = 1.5, 3600
-"""Owners of batch jobs do not know how long it takes: they ask for half as much again, and an hour."""
 _NOT_BEGUN = frozenset({ReservationState.WAITING, ReservationState.SCHEDULED})
 _Due = tuple[float, int, int, tuple[Assignment, ...]]
 """When a host is looked at again, in which order, which one, and what is free by then."""
@@ -45,14 +41,14 @@ class Ours:
     """The policy of lxgpu on a floor."""
 
     def __init__(self, floor: Floor, site: Site) -> None:
-        self._floor, self.site = floor, site
+        self._floor, self.site, self._owners = floor, site, Owners(site)
         self._open: dict[int, set[str]] = {}
         self._looks: dict[int, None] = {}
         self._fresh: deque[Reservation] = deque()
         self._hopeful: list[Reservation] = []
         """Requests that may take from somebody as soon as time allows it: where that is best is asked again first."""
         self._due: list[_Due] = []
-        self._order = self._asked = 0
+        self._order = 0
         self._at_rest: dict[int, float] = {}
         self._quiet: list[tuple[float, int]] = []
 
@@ -66,7 +62,9 @@ class Ours:
         self.site.pass_to(self._floor.now)
         self.site.make(_name(job), item.owner)
         self._open[job] = set()
-        if not (item.bursts and self._lease(job)):
+        if item.bursts and self._owners.lease(_name(job), item, self._hold_s(job)):
+            self._begin(job)
+        else:
             self._ask(job)
 
     def ended(self, job: int) -> None:
@@ -120,44 +118,10 @@ class Ours:
 
     # ---- owners
 
-    def _lease(self, job: int) -> bool:
-        """What `lxgpu attach` gives at once, where cards are free, for as long as the owner wants to hold them."""
-        item, site = self._floor.jobs[job], self.site
-        for host in site.hosts:
-            snapshot = site.rehearse(host)
-            request = GpuRequest(_name(job), item.owner, item.gpus, class_name=item.class_name)
-            plan = decide_attach(snapshot, request)
-            if plan.decision is Verdict.GRANTED:
-                desk = site.desk(host)
-                until = site.now + timedelta(seconds=self._hold_s(job))
-                for slot in plan.slots:
-                    row = Assignment(f"l{job}-{slot}", slot, _name(job), AssignmentState.ACTIVE, site.now)
-                    desk.put(replace(row, class_name=item.class_name or "normal", since=site.now, until=until))
-                site.keep(desk)
-                self._begin(job)
-                return True
-        return False
-
     def _ask(self, job: int) -> None:
-        item, site = self._floor.jobs[job], self.site
-        self._asked += 1
-        more, more_s = (ASKED_MORE, ASKED_MORE_S) if item.deadline_s is None else (1.1, 600)
-        batch = self._floor.left_s(job) * more + more_s
-        class_name = item.class_name or (BATCH if item.deadline_s is None and not item.bursts else "normal")
-        row = Reservation(
-            id=f"r{self._asked:07}",
-            instance=_name(job),
-            owner=item.owner,
-            kind=Kind.REQUEST,
-            gpus=item.gpus,
-            state=ReservationState.WAITING,
-            created_at=site.now,
-            duration_s=max(1, int(self._hold_s(job) if item.bursts else item.asked_s or batch)),
-            class_name=class_name,
-            soft=is_soft(site.policy, class_name),
-        )
+        left_s, hold_s = self._floor.left_s(job), self._hold_s(job)
+        row = self._owners.request(_name(job), self._floor.jobs[job], left_s=left_s, hold_s=hold_s)
         self._open[job].add(row.id)
-        site.write(row)
         self._fresh.append(row)
 
     def _ask_again(self, job: int) -> None:
@@ -197,19 +161,14 @@ class Ours:
 
     def _book(self, row: Reservation) -> None:
         """Who has a deadline books the latest start that keeps it, in case that the queue is too slow."""
-        site, deadline = self.site, self._floor.jobs[_job(row.instance)].deadline_s
-        latest = 0.0 if deadline is None else deadline - row.duration_s
-        if latest <= self._floor.now:
-            return
-        at = site.now + timedelta(seconds=latest - self._floor.now)
-        request = ReserveRequest(row.instance, row.owner, row.gpus, row.duration_s, at, class_name=row.class_name)
-        for host in site.hosts:
-            decided = decide_reserve(site.rehearse(host), request, identifier=f"b{row.id[1:]}")
-            if decided.rows:
-                self._open[_job(row.instance)].update(one.id for one in decided.rows)
-                site.write(*decided.rows)
-                self._looks[host] = None
-                return
+        job = _job(row.instance)
+        deadline = self._floor.jobs[job].deadline_s
+        left_s = -1.0 if deadline is None else deadline - row.duration_s - self._floor.now
+        found = self._owners.book(row, self.site.now + timedelta(seconds=left_s)) if left_s > 0 else None
+        if found is not None:
+            host, rows = found
+            self._open[job].update(one.id for one in rows)
+            self._looks[host] = None
 
     def _look(self, host: int) -> None:
         desk = self.site.desk(host)
@@ -263,12 +222,17 @@ class Ours:
     # ---- work
 
     def _begin(self, job: int) -> None:
-        """A job goes on once it has all its cards."""
-        rows = [row for row in self.site.held(_name(job)) if row.state in ATTACHED]
-        if len(rows) < self._floor.jobs[job].gpus or self._floor.place[job]:
+        """A job goes on once it has all its cards on one host; what it has left on another it gives back."""
+        held = [row for row in self.site.held(_name(job)) if row.state in ATTACHED]
+        by_host = Counter(self.site.server(row.slot) for row in held)
+        host, most = max(by_host.items(), key=itemgetter(1))
+        if most < self._floor.jobs[job].gpus or self._floor.place[job]:
             return
-        host = self.site.server(rows[0].slot)
+        rows = [row for row in held if self.site.server(row.slot) == host]
         self._floor.start(job, ((host, len(rows)),))
+        for row in held:
+            if row not in rows:
+                self.site.close(row, "given back")
         for identifier in self._open[job]:
             other = self.site.reservation(identifier)
             if other is not None and other.state in _NOT_BEGUN and other.kind is not Kind.RETURN:
