@@ -49,7 +49,7 @@ def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
     if chosen is None:
         known = ", ".join(sorted(policy.classes))
         return (*reasons, Reason("unknown_class", f"there is no class {name!r}; the policy has {known}"))
-    if not policy.may_use(name, request.owner, snapshot.unix_groups.get(request.owner, frozenset()), now):
+    if not _may_use(snapshot, name, request.owner):
         reasons.append(Reason("class_not_allowed", f"{request.owner} may not use class {name}"))
     if request.more <= 0:
         return tuple(reasons)
@@ -70,6 +70,22 @@ def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
             )
         )
     return (*reasons, *_group_reasons(snapshot, request, entitled))
+
+
+def _may_use(snapshot: Snapshot, class_name: str, person: str) -> bool:
+    policy, unix_groups = snapshot.policy, snapshot.unix_groups.get(person, frozenset())
+    known, key = _uses(policy), (class_name, person, unix_groups, policy.in_force(snapshot.now))
+    if key not in known:
+        if len(known) >= _MANY:
+            known.clear()
+        known[key] = policy.may_use(class_name, person, unix_groups, snapshot.now)
+    return known[key]
+
+
+@once
+def _uses(_policy: Policy) -> dict[tuple[str, str, frozenset[str], tuple[int, ...]], bool]:
+    """As `_known`, of who may ask in which class."""
+    return {}
 
 
 def cards_of(snapshot: Snapshot, person: str, *, class_name: str = "") -> int:

@@ -160,6 +160,9 @@ def pools(snapshot: Snapshot, pattern: str) -> tuple[str, ...]:
 
     Of such with as many the one with more free cards comes first, then by name.
     """
+    meant = matching((gpu.model for gpu in snapshot.seen.gpus), pattern)
+    if len(meant) <= 1:
+        return tuple(meant)
     unfit, had = out_of_service(snapshot), by_card(snapshot.records.assignments)
     fit = [gpu for gpu in snapshot.seen.gpus if gpu.uuid not in unfit]
     there, free = Counter(gpu.model for gpu in fit), Counter(gpu.model for gpu in fit if gpu.uuid not in had)
@@ -168,7 +171,7 @@ def pools(snapshot: Snapshot, pattern: str) -> tuple[str, ...]:
         line = Skyline(there[pool], promises(snapshot, snapshot.seen.host, pool))
         return (-line.free(snapshot.now, None), -free[pool], pool)
 
-    return tuple(sorted(matching((gpu.model for gpu in snapshot.seen.gpus), pattern), key=rank))
+    return tuple(sorted(meant, key=rank))
 
 
 def larger(booked: Sequence[Span], held: Sequence[Span]) -> list[Span]:

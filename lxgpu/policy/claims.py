@@ -15,7 +15,7 @@ from lxgpu.policy.closing import end
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.lookup import past_by_instance
 from lxgpu.policy.pending import need_of
-from lxgpu.policy.placement import blocked
+from lxgpu.policy.placement import free_cards
 
 MOST = "most"
 """The mark in `Reservation.told` of how many cards its container held, or was owed, when the claim came to be."""
@@ -40,9 +40,9 @@ def settle_claims(desk: Desk) -> None:
 def offer_gaps(desk: Desk) -> None:
     """A gap that is too short for a claim to return by itself is offered to its owner, once for each end."""
     waiting = [row for row in desk.claims() if row.state is ReservationState.WAITING]
-    taken = blocked(desk.snapshot) if waiting else {}
+    there = free_cards(desk.snapshot) if waiting else ()
     for row in waiting:
-        free = sum(gpu.model == row.pool and gpu.uuid not in taken for gpu in desk.given.seen.gpus)
+        free = sum(gpu.model == row.pool for gpu in there)
         until = _gap(desk, row) if free >= row.gpus else None
         if until is None or row.told.get(OFFERED) == until.isoformat():
             continue

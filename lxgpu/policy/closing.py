@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import KEPT, AssignmentState
+from lxgpu.model.changed import changed
 from lxgpu.model.instance import InstanceState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
@@ -42,7 +42,7 @@ def end(desk: Desk, row: Reservation, state: ReservationState, outcome: str) -> 
     """Close a reservation, with the promises made for it."""
     for promise in desk.planned(row.id):
         desk.drop(promise)
-    desk.put(replace(row, state=state, closed_at=desk.now, outcome=outcome))
+    desk.put(changed(row, state=state, closed_at=desk.now, outcome=outcome))
     facts = {"reservation": row.id, "gpus": row.gpus, "outcome": outcome, "kind": row.kind.value}
     desk.note(state.value, row.instance, rule=row.kind.value, detail=facts)
 
@@ -66,7 +66,7 @@ def _running(desk: Desk, row: Reservation, *, paused: bool) -> None:
     elif not paused and judge_use(desk, row):
         give_up(desk, row)
     elif len(held) < row.gpus:
-        desk.put(replace(desk.reservations[row.id], gpus=len(held)))
+        desk.put(changed(desk.reservations[row.id], gpus=len(held)))
         desk.note("shrunk", row.instance, detail={"reservation": row.id, "gpus": len(held), "were": row.gpus})
     if row.until is not None:
         desk.look_again(row.until)

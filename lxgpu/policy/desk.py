@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, product
 from operator import attrgetter
 
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.changed import changed
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance
 from lxgpu.model.reservation import OPEN, Notice, Reservation, ReservationState
 from lxgpu.model.snapshot import Row, Snapshot
 from lxgpu.policy import lookup
 from lxgpu.policy.tables import Working
+from lxgpu.policy.tally import Moved, recount
 
 _OF_ASSIGNMENTS = (lookup.by_card, lookup.by_instance, lookup.by_reservation, lookup.promised_to)
 _OF_RESERVATIONS = (
@@ -107,6 +109,10 @@ class Desk:
         self.givings: list[Giving] = []
         self.first = ""
         self._next: list[datetime] = []
+        self._moved: list[Moved] = []
+        self._here: tuple[Assignment, ...] | None = None
+        remembered = lookup.cards_by_host(records.cards).get(snapshot.seen.host, ())
+        self._cards = {gpu.uuid for gpu in snapshot.seen.gpus}.union(card.uuid for card in remembered)
 
     @property
     def now(self) -> datetime:
@@ -122,17 +128,21 @@ class Desk:
     def snapshot(self) -> Snapshot:
         """Everything as it is by now."""
         if self._stale:
-            records = replace(
+            records = changed(
                 self.given.records,
                 assignments=self._assignments.shown(),
                 reservations=self._reservations.shown(),
             )
-            self._shown, self._stale = replace(self.given, records=records), False
+            if self._moved:
+                recount(self._shown.records, records, self._moved)
+            self._shown, self._stale, self._moved = changed(self.given, records=records), False, []
         return self._shown
 
     def put(self, row: Assignment | Reservation | Notice) -> None:
         """A row as it is to be."""
         if isinstance(row, Assignment):
+            self._moved.append((self._assignments.rows.get(row.id), row))
+            self._here = None
             self._assignments.put(row)
             self._dropped.pop(row.id, None)
         elif isinstance(row, Reservation):
@@ -142,6 +152,8 @@ class Desk:
 
     def drop(self, row: Assignment) -> None:
         """A promise that is taken away."""
+        self._moved.append((self._assignments.rows.get(row.id), None))
+        self._here = None
         self._assignments.drop(row.id)
         self._changed.pop((Assignment, row.id), None)
         if row.id in lookup.assignments_by_id(self.given.records.assignments):
@@ -175,9 +187,11 @@ class Desk:
 
     def mine(self, states: Collection[ReservationState] = OPEN) -> list[Reservation]:
         """The open reservations to decide on here, by id: those of this host, and those that no host has taken."""
-        places = product((self.given.seen.host, ""), states)
-        found = (self._reservations.of(lookup.open_by_place, place) for place in places)
-        return sorted(chain(*found), key=attrgetter("id"))
+        found: list[Reservation] = []
+        for place in product((self.given.seen.host, ""), states):
+            found += self._reservations.of(lookup.open_by_place, place)
+        found.sort(key=attrgetter("id"))
+        return found
 
     def lanes(self) -> dict[tuple[str, str], list[Reservation]]:
         """The requests that wait and may have cards of this host, by person and class, oldest first."""
@@ -203,16 +217,16 @@ class Desk:
     def unmet(self) -> list[Reservation]:
         """The open reservations to decide on here whose containers are gone, or not meant to run, by id."""
         ready = lookup.ready_instances(self.given.records.instances)
-        names = [name for name in self._reservations.keys(lookup.open_by_instance) if name not in ready]
+        names = self._reservations.keys(lookup.open_by_instance) - ready
         rows = chain(*(self._reservations.of(lookup.open_by_instance, name) for name in names))
         return sorted((row for row in rows if row.host in {self.given.seen.host, ""}), key=attrgetter("id"))
 
-    def here(self) -> list[Assignment]:
+    def here(self) -> Sequence[Assignment]:
         """What is held and promised of this host's cards, by id."""
-        seen = self.given.seen
-        remembered = lookup.cards_by_host(self.given.records.cards).get(seen.host, ())
-        cards = {gpu.uuid for gpu in seen.gpus}.union(card.uuid for card in remembered)
-        return sorted(chain(*(self._assignments.of(lookup.by_card, uuid) for uuid in cards)), key=attrgetter("id"))
+        if self._here is None:
+            rows = chain(*(self._assignments.of(lookup.by_card, uuid) for uuid in self._cards))
+            self._here = tuple(sorted(rows, key=attrgetter("id")))
+        return self._here
 
     def live(self, reservation: str) -> list[Assignment]:
         """The assignments that hold slots for a reservation, in the order of their slots."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lxgpu.model.devices import gpus_in
 from lxgpu.model.snapshot import Observation
-from lxgpu.policy.tables import once
+from lxgpu.policy.tables import once_for_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Holding:
     ours: bool
 
 
-@once
+@once_for_each
 def holdings(seen: Observation) -> tuple[Holding, ...]:
     """Every card passed to every instance of every project, profiles' devices included."""
     return tuple(

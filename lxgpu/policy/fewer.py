@@ -12,9 +12,7 @@ def let_go(desk: Desk) -> None:
 
     The warning of who is spared is called off where warned ones are settled: nobody waits for their cards any more.
     """
-    for row in desk.mine():
-        if row.state is not ReservationState.PREPARING:
-            continue
+    for row in desk.mine((ReservationState.PREPARING,)):
         planned = desk.planned(row.id)
         there = sum(item.state in KEPT for item in desk.live(row.id))
         surplus = min(len(planned), there + len(planned) - row.gpus)

@@ -15,7 +15,7 @@ from lxgpu.model.reservation import Kind
 from lxgpu.model.rules import PriorityClass
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.guarantees import Guarantees
-from lxgpu.policy.lookup import by_card, reservations_by_id
+from lxgpu.policy.lookup import by_card, owners_by_instance, reservations_by_id
 from lxgpu.policy.tables import once
 
 
@@ -40,7 +40,7 @@ def any_ground(snapshot: Snapshot, need: Need, ledger: Guarantees) -> bool:
         there.idle
         or need.kind is Kind.BOOKING
         or _goes_before(snapshot.policy, need, there)
-        or any(_over(ledger, person) for person in there.people)
+        or any(map(ledger.over, there.people))
         or bool(ledger.covers(need))
     )
 
@@ -54,16 +54,16 @@ def class_of(policy: Policy, class_name: str) -> PriorityClass:
 def holders(snapshot: Snapshot) -> Holders:
     """Those who hold the host's cards and could give them up."""
     had, known = by_card(snapshot.records.assignments), reservations_by_id(snapshot.records.reservations)
+    owners, verdicts = owners_by_instance(snapshot.records.instances), snapshot.verdicts
     rows = [row for gpu in snapshot.seen.gpus for row in had.get(gpu.uuid, ()) if row.state in ATTACHED]
-    owners = Guarantees(snapshot).owners
-    booked = (known.get(row.reservation or "") for row in rows)
+    booked = [known.get(row.reservation) if row.reservation else None for row in rows]
     ends = [row.until or (booking.until if booking else None) for row, booking in zip(rows, booked, strict=True)]
-    idle = (verdict for row in rows if (verdict := snapshot.verdicts.get(row.slot)) is not None)
+    judged = (verdicts.get(row.slot) for row in rows) if verdicts else ()
     return Holders(
         ends=min((end for end in ends if end is not None), default=None),
-        idle=any(verdict.takeable(snapshot.now) for verdict in idle),
-        classes=frozenset(row.class_name for row in rows),
-        people=frozenset(owners[row.instance] for row in rows if row.instance in owners),
+        idle=any(verdict.takeable(snapshot.now) for verdict in judged if verdict is not None),
+        classes=frozenset({row.class_name for row in rows}),
+        people=frozenset({owners[row.instance] for row in rows if row.instance in owners}),
     )
 
 
@@ -73,8 +73,3 @@ def _goes_before(policy: Policy, need: Need, there: Holders) -> bool:
     if asker is None:
         return False
     return any(name not in policy.classes or policy.classes[name].yields_to(asker) for name in there.classes)
-
-
-def _over(ledger: Guarantees, person: str) -> bool:
-    groups = ledger.entitled(person).groups
-    return bool(ledger.over_limit(person)) or any(ledger.group_over_limit(name) for name in groups)

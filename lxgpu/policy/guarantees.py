@@ -11,10 +11,11 @@ from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.quota import Entitlement
 from lxgpu.model.request import Need
-from lxgpu.model.snapshot import Snapshot
+from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.policy import lookup
 from lxgpu.policy.admission import entitlement
-from lxgpu.policy.tally import tally
+from lxgpu.policy.tables import once
+from lxgpu.policy.tally import live_of, tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,19 @@ class Guarantees:
         self.owners = lookup.owners_by_instance(records.instances)
         self._by_card = lookup.by_card(records.assignments)
         self._entitled: dict[str, Entitlement] = {}
+        self._over: dict[str, bool] = {}
+        self._covers: dict[tuple[str, int], Cover | None] = {}
+        self._groups: dict[str, tuple[int, int]] = {}
+        self._floors: dict[tuple[str, str], dict[str, int]] = {}
+        self.hits: dict[tuple[str, int], int] = {}
+        """How often each person was hit within so many seconds, as far as it was asked."""
         self._promised_to = lookup.promised_to(records.assignments)
+
+    def counts_for(self, snapshot: Snapshot) -> bool:
+        """Whether this is the count of another look at the same tables, at the same moment."""
+        mine = self._snapshot
+        same = mine.records is snapshot.records and mine.past is snapshot.past and mine.policy is snapshot.policy
+        return same and mine.now == snapshot.now and mine.unix_groups == snapshot.unix_groups
 
     def promised(self, slot: Slot) -> bool | None:
         """Whether a slot is promised to the reservation that looks; None: to nobody."""
@@ -66,7 +79,7 @@ class Guarantees:
 
     def had(self, person: str) -> Sequence[Assignment]:
         """The live assignments of a person's instances, on all hosts."""
-        return tally(self._snapshot.records).live.get(person, ())
+        return live_of(self._snapshot.records, person)
 
     def held(self, person: str) -> int:
         """How many slots a person keeps, on all hosts."""
@@ -79,6 +92,13 @@ class Guarantees:
     def over_limit(self, person: str) -> int:
         """How many slots a person keeps beyond what they may hold now."""
         return max(0, self.held(person) - self.entitled(person).limit)
+
+    def over(self, person: str) -> bool:
+        """Whether a person, or a group of theirs, keeps more than they may hold now."""
+        if person not in self._over:
+            groups = self.entitled(person).groups
+            self._over[person] = bool(self.over_limit(person)) or any(map(self.group_over_limit, groups))
+        return self._over[person]
 
     def group_beyond(self, group: str) -> int:
         """How many slots a group's members keep together beyond its guarantee."""
@@ -94,6 +114,12 @@ class Guarantees:
 
         A group's counts beside the person's own, but not against its own members: the group keeps the card.
         """
+        key = (person, asker)
+        if key not in self._floors:
+            self._floors[key] = self._counted_floors(person, asker)
+        return self._floors[key]
+
+    def _counted_floors(self, person: str, asker: str) -> dict[str, int]:
         shared = set(self.entitled(asker).groups) if asker else set()
         groups = [name for name in self.entitled(person).groups if name not in shared]
         guaranteed = {name for name in groups if self._snapshot.policy.group_total(name, self._snapshot.now).guaranteed}
@@ -105,20 +131,31 @@ class Guarantees:
 
         What is promised to the owner counts as had, for whatever it is promised.
         """
-        person, gpus = need.owner, max(0, need.gpus)
+        key = (need.owner, max(0, need.gpus))
+        if key not in self._covers:
+            self._covers[key] = self._covered(*key)
+        return self._covers[key]
+
+    def _covered(self, person: str, gpus: int) -> Cover | None:
         entitled = self.entitled(person)
         had = self.held(person) + self._to_come_of[person]
         if entitled.guaranteed and had + gpus <= entitled.guaranteed:
             why = f"{person} has {had}, asks for {gpus} more and is guaranteed {entitled.guaranteed}"
             return Cover(why)
         for name in entitled.groups:
-            guaranteed = self._snapshot.policy.group_total(name, self._snapshot.now).guaranteed
-            to_come = sum(count for one, count in self._to_come_of.items() if name in self.entitled(one).groups)
-            together = self._group_held[name] + to_come
+            guaranteed, together = self._group(name)
             if guaranteed and together + gpus <= guaranteed:
                 why = f"group {name} has {together}, {gpus} more are asked for, it is guaranteed {guaranteed}"
                 return Cover(why, name)
         return None
+
+    def _group(self, name: str) -> tuple[int, int]:
+        """How many slots a group is guaranteed, and how many its members keep and are promised."""
+        if name not in self._groups:
+            guaranteed = self._snapshot.policy.group_total(name, self._snapshot.now).guaranteed
+            to_come = sum(count for one, count in self._to_come_of.items() if name in self.entitled(one).groups)
+            self._groups[name] = (guaranteed, self._group_held[name] + to_come)
+        return self._groups[name]
 
     def _promise(self, slot: Slot) -> Assignment | None:
         rows = self._by_card.get(slot.gpu, ())
@@ -143,7 +180,23 @@ class Guarantees:
     @cached_property
     def _group_held(self) -> Counter[str]:
         count: Counter[str] = Counter()
-        for person in tally(self._snapshot.records).live:
+        for person in self._kept:
             for name in self.entitled(person).groups:
                 count[name] += self.held(person)
         return count
+
+
+def ledger(snapshot: Snapshot, reservation: str) -> Guarantees:
+    """The count as that reservation sees it: one for all to whom nothing is promised, and for all hosts."""
+    if reservation in lookup.by_reservation(snapshot.records.assignments):
+        return Guarantees(snapshot, reservation)
+    known = _common(snapshot.records)
+    if not (known and known[0].counts_for(snapshot)):
+        known[:] = [Guarantees(snapshot)]
+    return known[0]
+
+
+@once
+def _common(_records: Records) -> list[Guarantees]:
+    """As seen by one to whom nothing is promised, at the latest moment that was asked about."""
+    return []

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import ATTACHED, KEPT, AssignmentState
+from lxgpu.model.changed import changed
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.calendar import Skyline, capacity, promises
 from lxgpu.policy.closing import busy
 from lxgpu.policy.desk import Desk, Giving
+from lxgpu.policy.lookup import failed_by_reservation
 from lxgpu.policy.noshow import outlasts
 from lxgpu.policy.outlook import until_for_lease
 from lxgpu.policy.pending import adoptable
 from lxgpu.policy.placement import blocked
 from lxgpu.policy.preemption import ASAP
 
-FAILED = "failed"
-"""How an assignment ends whose card could not be attached."""
 LONGEST_WAIT_S = 60
 
 
@@ -52,7 +51,7 @@ def _begins_sooner(desk: Desk, row: Reservation) -> bool:
             _wait_again(desk, row)
             return False
         ends = line.lasting(row.gpus, desk.now) or ends
-    desk.put(replace(row, start=desk.now, until=ends))
+    desk.put(changed(row, start=desk.now, until=ends))
     return True
 
 
@@ -60,7 +59,7 @@ def _wait_again(desk: Desk, row: Reservation) -> None:
     for item in desk.planned(row.id):
         desk.drop(item)
     told = {name: value for name, value in row.told.items() if name != ASAP}
-    line = replace(row, kind=Kind.REQUEST, state=ReservationState.WAITING, start=None, until=None, pool="", told=told)
+    line = changed(row, kind=Kind.REQUEST, state=ReservationState.WAITING, start=None, until=None, pool="", told=told)
     desk.put(line)
     why = "others have booked its time since the clock was set"
     desk.note("waiting", row.instance, rule="clock_set", detail={"reservation": row.id, "why": why})
@@ -98,16 +97,16 @@ def _hand(desk: Desk, row: Reservation) -> None:
     for item in adoptable(desk, row):
         # What its owner had for longer than the booking stays theirs afterwards.
         longer = None if item.until is None else max(item.until, until)
-        desk.put(replace(item, reservation=row.id, until=longer, class_name=row.class_name or item.class_name))
+        desk.put(changed(item, reservation=row.id, until=longer, class_name=row.class_name or item.class_name))
     for item in promises:
-        desk.put(replace(item, state=AssignmentState.ATTACHING, since=desk.now, until=until))
+        desk.put(changed(item, state=AssignmentState.ATTACHING, since=desk.now, until=until))
     if promises:
         desk.givings.append(Giving(row.instance, tuple(item.slot for item in promises), row.id))
 
 
 def _again_at(desk: Desk, row: Reservation) -> datetime:
     """When it may be tried again: each attach that failed doubles the wait, up to a minute."""
-    ends = {item.closed_at for item in desk.given.past if item.reservation == row.id and item.outcome == FAILED}
+    ends = {item.closed_at for item in failed_by_reservation(desk.given.past).get(row.id, ())}
     failed = [at for at in ends if at is not None and at <= desk.now]  # a clock that was set back makes nobody wait
     return max(failed) + timedelta(seconds=min(2 ** len(failed), LONGEST_WAIT_S)) if failed else desk.now
 
@@ -120,17 +119,17 @@ def _begin(desk: Desk, row: Reservation) -> None:
     gpus = [item.slot.gpu for item in there]
     facts = {"reservation": row.id, "gpus": gpus, "kind": row.kind.value}
     if row.kind is Kind.RETURN:
-        desk.put(replace(row, state=ReservationState.FINISHED, closed_at=desk.now, outcome="returned"))
+        desk.put(changed(row, state=ReservationState.FINISHED, closed_at=desk.now, outcome="returned"))
         desk.note("returned", row.instance, rule="claim", detail={**facts, "cause": row.cause})
         until = words.instant(there[0].until)
         desk.tell("returned", row.instance, about=row.id, facts={"gpus": gpus, "until": until})
         return
-    begun = replace(row, state=ReservationState.ACTIVE, kind=Kind.BOOKING)
+    begun = changed(row, state=ReservationState.ACTIVE, kind=Kind.BOOKING)
     if row.told.get(ASAP):
-        begun = replace(begun, start=desk.now, until=_whole_time(desk, row))
+        begun = changed(begun, start=desk.now, until=_whole_time(desk, row))
         for item in there:
             if not outlasts(item, row):
-                desk.put(replace(item, until=begun.until))
+                desk.put(changed(item, until=begun.until))
     desk.put(begun)
     desk.note("started", row.instance, rule="booking", detail=facts)
     told = {"booking": row.id, "gpus": gpus, "until": words.instant(begun.until)}

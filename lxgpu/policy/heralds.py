@@ -74,9 +74,9 @@ def _likely_victims(desk: Desk, row: Reservation) -> None:
 
 
 def _at_the_end(desk: Desk, row: Reservation, until: datetime) -> None:
-    at = until - timedelta(seconds=min(ENDS_S, row.duration_s / 10))
     if "ends" in row.told:
         return
+    at = until - timedelta(seconds=min(ENDS_S, row.duration_s / 10))
     desk.look_again(at)
     gpus = [item.slot.gpu for item in desk.live(row.id)]
     if at > desk.now or not gpus:

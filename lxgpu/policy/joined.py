@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from lxgpu.model.assignment import Assignment
+from lxgpu.model.gpu import GpuProcess
 from lxgpu.model.snapshot import Observation
+from lxgpu.policy.tables import once_for_each
 
 
 def joined(
@@ -16,8 +18,11 @@ def joined(
     An idle slot that a process shares with a working one belongs to the work. Processes of others (a display server
     is on every card) join nothing, and neither does a card whose processes NVML does not tell.
     """
+    ordered = _by_slot(rows)
+    if len(ordered) == 1:
+        return (ordered,)
     groups: list[tuple[list[Assignment], set[int]]] = []
-    for row in sorted(rows, key=lambda item: item.slot):
+    for row in ordered:
         merged, pids = [row], set(_pids(seen, row))
         for group in [item for item in groups if item[1] & pids]:
             groups.remove(group)
@@ -28,11 +33,26 @@ def joined(
         if all(idle(row) for row in members):
             apart.extend((row,) for row in members)
         else:
-            apart.append(tuple(sorted(members, key=lambda item: item.slot)))
-    return tuple(sorted(apart, key=lambda group: group[0].slot))
+            apart.append(_by_slot(members))
+    return tuple(sorted(apart, key=lambda group: _place(group[0])))
+
+
+def _by_slot(rows: Iterable[Assignment]) -> tuple[Assignment, ...]:
+    rows = tuple(rows)
+    return rows if len(rows) == 1 else tuple(sorted(rows, key=_place))
+
+
+def _place(row: Assignment) -> tuple[str, str]:
+    return (row.slot.gpu, row.slot.part)
 
 
 def _pids(seen: Observation, row: Assignment) -> Iterable[int]:
-    reading = seen.readings.of(row.slot.gpu) if seen.readings else None
-    found = reading.processes if reading else None
-    return (process.pid for process in found or () if process.instance == row.instance)
+    found = _processes(seen).get(row.slot.gpu, ())
+    return (process.pid for process in found if process.instance == row.instance)
+
+
+@once_for_each
+def _processes(seen: Observation) -> Mapping[str, tuple[GpuProcess, ...]]:
+    """The processes on each card of which NVML tells them; of one that it names twice those that it tells first."""
+    items = seen.readings.items if seen.readings else ()
+    return {reading.uuid: reading.processes or () for reading in reversed(items)}

@@ -46,6 +46,29 @@ def owners_by_instance(rows: tuple[Instance, ...]) -> Mapping[str, str]:
     return {row.name: row.owner for row in rows}
 
 
+Instances = tuple[Instance, ...]
+
+
+def with_instance(rows: Instances, row: Instance) -> Instances:
+    """The table with one more instance; what is known of it is handed on."""
+    after = (*rows, row)
+    instances_by_name.remember(after, {**instances_by_name(rows), row.name: row})
+    owners_by_instance.remember(after, {**owners_by_instance(rows), row.name: row.owner})
+    ready_instances.remember(after, ready_instances(rows) | ready_instances((row,)))
+    return after
+
+
+def without_instance(rows: Instances, name: str) -> Instances:
+    """The table without an instance; what is known of it is handed on."""
+    there, owners = dict(instances_by_name(rows)), dict(owners_by_instance(rows))
+    del there[name], owners[name]
+    after = tuple(there.values())
+    instances_by_name.remember(after, there)
+    owners_by_instance.remember(after, owners)
+    ready_instances.remember(after, ready_instances(rows) - {name})
+    return after
+
+
 @once
 def slot_records(rows: tuple[SlotRecord, ...]) -> Mapping[Slot, SlotRecord]:
     """What is known of slots between holders, by slot."""
@@ -118,6 +141,10 @@ promised_to = Groups[Assignment, str](lambda row: row.instance if row.state is A
 """Assignments that are promised, by who gets them."""
 past_by_instance = Groups[Assignment, str](lambda row: row.instance)
 """Assignments that are over, by who had them."""
+FAILED = "failed"
+"""How an assignment ends whose card could not be attached."""
+failed_by_reservation = Groups[Assignment, str](lambda row: row.reservation if row.outcome == FAILED else None)
+"""Of those the ones whose card could not be attached, by what they were for."""
 cards_by_host = Groups[Card, str](lambda row: row.host)
 """What is remembered of cards, by host."""
 instances_by_owner = Groups[Instance, str](lambda row: row.owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from lxgpu.figures import n_gpus
@@ -13,7 +13,7 @@ from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.exclusivity import holdings
 from lxgpu.policy.lookup import by_card, closed_cards, slot_records, stuck_cards
-from lxgpu.policy.tables import once
+from lxgpu.policy.tables import once, once_for_each
 
 
 def obstacles(records: Records, seen: Observation) -> dict[str, Reason]:
@@ -37,48 +37,55 @@ def blocked(snapshot: Snapshot) -> Mapping[str, Reason]:
     return obstacles(snapshot.records, snapshot.seen)
 
 
+@once
+def free_cards(snapshot: Snapshot) -> tuple[Gpu, ...]:
+    """The host's cards that could be lent now: those without an obstacle."""
+    had, unfit = by_card(snapshot.records.assignments), unlendable(snapshot.records, snapshot.seen)
+    return tuple(gpu for gpu in snapshot.seen.gpus if gpu.uuid not in had and gpu.uuid not in unfit)
+
+
 def unlendable(records: Records, seen: Observation) -> dict[str, Reason]:
     """As `obstacles`, without what is held or promised: what stands against a card itself."""
     return {**_foreign(records, seen), **_out_of_service(records, seen)}
 
 
 def _foreign(records: Records, seen: Observation) -> dict[str, Reason]:
-    had = by_card(records.assignments)
+    passed = holdings(seen)
+    had = by_card(records.assignments) if passed else {}
     return {
         holding.uuid: Reason("foreign", f"attached to {holding.instance} (project {holding.project}) without lxgpu")
-        for holding in holdings(seen)
+        for holding in passed
         if not any(row.live and row.slot == Slot(holding.uuid) for row in had.get(holding.uuid, ()))
     }
 
 
 def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
     """What NVML, a fence or an admin says against a card; the admin's word comes last and counts."""
-    sick = ((uuid, Reason("sick", fault)) for uuid, fault in _sick(seen))
-    stuck = ((uuid, Reason("quarantined", why)) for uuid, why in stuck_cards(records.slots).items())
-    closed = (
-        (row.uuid, Reason("closed", f"closed by {row.closed_by}: {row.closed}"))
-        for row in closed_cards(records.cards).values()
-    )
-    return {**dict(sick), **dict(stuck), **dict(closed)}
+    sick, stuck, closed = _sick(seen), stuck_cards(records.slots), closed_cards(records.cards)
+    if not (sick or stuck or closed):
+        return {}
+    return {
+        **{uuid: Reason("sick", fault) for uuid, fault in sick.items()},
+        **{uuid: Reason("quarantined", why) for uuid, why in stuck.items()},
+        **{uuid: Reason("closed", f"closed by {row.closed_by}: {row.closed}") for uuid, row in closed.items()},
+    }
 
 
-def _sick(seen: Observation) -> Iterator[tuple[str, str]]:
+@once_for_each
+def _sick(seen: Observation) -> Mapping[str, str]:
     """Cards that NVML cannot read, and why.
 
     A lost card may not even tell who it is: then each card that LXD shows and no sample names may be that one. While
     NVML is out of order as a whole no card is lent, since none could be proven free again.
     """
     if seen.readings is None:
-        return
+        return {}
     if seen.readings.error:
-        yield from ((gpu.uuid, f"sick: {seen.readings.error}") for gpu in seen.gpus)
-        return
+        return {gpu.uuid: f"sick: {seen.readings.error}" for gpu in seen.gpus}
     faults = {row.uuid: row.fault for row in seen.readings.items}
     nameless = next((row.fault for row in seen.readings.items if not row.uuid and row.fault), None)
-    for gpu in seen.gpus:
-        fault = faults.get(gpu.uuid, nameless)
-        if fault:
-            yield gpu.uuid, f"sick: NVML says {fault}"
+    found = ((gpu.uuid, faults.get(gpu.uuid, nameless)) for gpu in seen.gpus)
+    return {uuid: f"sick: NVML says {fault}" for uuid, fault in found if fault}
 
 
 def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[Reason, ...]:

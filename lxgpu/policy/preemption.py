@@ -19,7 +19,7 @@ from lxgpu.model.rules import DAY, IdleWhen, PriorityClass
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.model.usage import NOT_JUDGED
 from lxgpu.policy.grounds import any_ground, class_of
-from lxgpu.policy.guarantees import Cover, Guarantees
+from lxgpu.policy.guarantees import Cover, Guarantees, ledger
 from lxgpu.policy.hits import FAIRNESS, hits
 from lxgpu.policy.lookup import reservations_by_id
 from lxgpu.policy.stakes import Stake, stakes
@@ -57,10 +57,10 @@ def soonest_warning(snapshot: Snapshot, need: Need) -> datetime | None:
 
 def candidates(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
     """The units that may be taken for a need sooner or later, by id; `ready` says when."""
-    ledger = Guarantees(snapshot, need.reservation)
-    if not any_ground(snapshot, need, ledger):
+    counted = ledger(snapshot, need.reservation)
+    if not any_ground(snapshot, need, counted):
         return ()
-    judge = _Judge(snapshot, need, ledger)
+    judge = _Judge(snapshot, need, counted)
     return tuple(unit for stake in judge.stakes if (unit := judge.unit(stake)) is not None)
 
 
@@ -91,7 +91,6 @@ class _Judge:
         self._over = over_limit(self.stakes, self.ledger)
         self._beyond = beyond(self.stakes, self.ledger, asker=need.owner)
         self._made_at = _made_at(snapshot, need)
-        self._hits: dict[tuple[str, int], int] = {}
 
     def unit(self, stake: Stake) -> Unit | None:
         """The stake as a unit; None: no rule takes it."""
@@ -224,9 +223,10 @@ class _Judge:
         return cap is not None and self._hit(person, cap.window_s) >= cap.amount
 
     def _hit(self, person: str, window_s: int) -> int:
-        if (person, window_s) not in self._hits:
-            self._hits[person, window_s] = hits(self.snapshot, person, window_s=window_s, ledger=self.ledger)
-        return self._hits[person, window_s]
+        known = self.ledger.hits
+        if (person, window_s) not in known:
+            known[person, window_s] = hits(self.snapshot, person, window_s=window_s, ledger=self.ledger)
+        return known[person, window_s]
 
 
 def _made_at(snapshot: Snapshot, need: Need) -> datetime | None:

@@ -12,7 +12,7 @@ from lxgpu.policy.backfill import Work
 from lxgpu.policy.grounds import any_ground
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.outlook import stocks
-from lxgpu.policy.placement import blocked, matching
+from lxgpu.policy.placement import free_cards, matching
 from lxgpu.policy.supply import Supply, supply
 from lxgpu.policy.victims import cost
 
@@ -32,10 +32,13 @@ def hosts_for(snapshots: Sequence[Snapshot], need: Need) -> Route:
     the one whose holders lose least; and only where nobody can be taken yet all where somebody may be later. All
     snapshots are of the same tables.
     """
+    if not snapshots:
+        return Route()
     free = [(count, place) for place, one in enumerate(snapshots) if (count := _free(one, need)) >= need.gpus]
     if free:
         return Route(now=tuple(place for _, place in sorted(free)))
-    grounds = [place for place, one in enumerate(snapshots) if any_ground(one, need, Guarantees(one, need.reservation))]
+    counted = Guarantees(snapshots[0], need.reservation)
+    grounds = [place for place, one in enumerate(snapshots) if any_ground(one, need, counted)]
     answers = {place: supply(snapshots[place], need) for place in grounds}
     found = [(cost(answer.units), place) for place, answer in answers.items() if isinstance(answer, Supply)]
     return Route(now=(min(found)[1],)) if found else Route(later=tuple(grounds))
@@ -52,6 +55,8 @@ def host_to_keep(snapshots: Sequence[Snapshot], row: Reservation) -> str:
 
 
 def _free(snapshot: Snapshot, need: Need) -> int:
-    taken = blocked(snapshot)
+    free = free_cards(snapshot)
+    if not free:
+        return 0
     meant = matching((gpu.model for gpu in snapshot.seen.gpus), need.pool)
-    return sum(gpu.model in meant and gpu.uuid not in taken for gpu in snapshot.seen.gpus)
+    return sum(gpu.model in meant for gpu in free)

@@ -76,9 +76,11 @@ def stakes(snapshot: Snapshot, need: Need, ledger: Guarantees) -> tuple[Stake, .
             if taken and free_to_go:
                 owner = ledger.owners[group[0].instance]
                 stake = _stake(snapshot, need, owner, group=group, taken=taken)
-                counted_on = any(row.id in spoken for row in group)
-                found.append(replace(stake, booked=stake.booked or counted_on))
-    return tuple(sorted((stake for stake in found if need.no_warning or not stake.booked), key=lambda stake: stake.id))
+                if any(row.id in spoken for row in group):
+                    stake = replace(stake, booked=True)
+                if need.no_warning or not stake.booked:
+                    found.append(stake)
+    return tuple(sorted(found, key=lambda stake: stake.id))
 
 
 def _stake(

@@ -18,7 +18,7 @@ from lxgpu.model.reservation import Kind, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, capacity, pools, promises, why_out
 from lxgpu.policy.lookup import by_reservation
-from lxgpu.policy.placement import blocked, nearest
+from lxgpu.policy.placement import free_cards, nearest
 from lxgpu.policy.preemption import lead_s, units
 from lxgpu.policy.tables import once
 from lxgpu.policy.victims import Unit, cheapest, cost
@@ -43,11 +43,10 @@ def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
     if snapshot.seen.gpus and not models:
         known = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus}))
         return (Reason("no_such_model", f"no card's model matches {need.pool!r}; there are {known}"),)
-    unfree = frozenset(blocked(snapshot))
     reasons: list[Reason] = []
     found: list[Supply] = []
     for pool in models:
-        answer = _from_pool(snapshot, replace(need, pool=pool), unfree)
+        answer = _from_pool(snapshot, need if need.pool == pool else replace(need, pool=pool))
         if isinstance(answer, Supply):
             found.append(answer)
             if not answer.units:
@@ -59,9 +58,9 @@ def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
     return min(found, key=lambda one: (cost(one.units), one.pool))
 
 
-def _from_pool(snapshot: Snapshot, need: Need, unfree: frozenset[str]) -> Supply | Reason:
+def _from_pool(snapshot: Snapshot, need: Need) -> Supply | Reason:
     pool = need.pool
-    free = [gpu for gpu in snapshot.seen.gpus if gpu.model == pool and gpu.uuid not in unfree]
+    free = [gpu for gpu in free_cards(snapshot) if gpu.model == pool]
     booked = no_room(snapshot, need, at=snapshot.now if len(free) >= need.gpus else need.at)
     if booked is not None:
         return booked

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import islice
 
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.changed import changed
 from lxgpu.model.gpu import Slot
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
@@ -23,7 +23,7 @@ from lxgpu.policy.calendar import out_of_service
 from lxgpu.policy.closing import last_start
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.pending import ahead_s, need_of
-from lxgpu.policy.placement import blocked, matching
+from lxgpu.policy.placement import free_cards, matching
 from lxgpu.policy.preemption import ASAP, soonest_warning
 from lxgpu.policy.queue import Line
 from lxgpu.policy.supply import Supply, longest_lead_s, no_room, supply
@@ -119,11 +119,14 @@ def _turns(desk: Desk) -> _Turns:
 
 def _most(desk: Desk) -> Callable[[str], int]:
     """How many cards of one model that fits a pattern are in service: who asks for more stands in nobody's way here."""
-    unfit = out_of_service(desk.snapshot)
-    there = Counter(gpu.model for gpu in desk.given.seen.gpus if gpu.uuid not in unfit)
-    return cache(
-        lambda pattern: max((count for model, count in there.items() if model in matching(there, pattern)), default=0)
-    )
+
+    @cache
+    def most(pattern: str) -> int:
+        unfit = out_of_service(desk.snapshot)
+        there = Counter(gpu.model for gpu in desk.given.seen.gpus if gpu.uuid not in unfit)
+        return max((there[model] for model in matching(there, pattern)), default=0)
+
+    return most
 
 
 def _shape(desk: Desk, row: Reservation, need: Need) -> Hashable:
@@ -141,8 +144,7 @@ def _shape(desk: Desk, row: Reservation, need: Need) -> Hashable:
 
 def _passing(desk: Desk, first: Reservation, turns: _Turns, grants: Grants) -> frozenset[str]:
     """Who of the queue may begin behind its first that cannot, with cards that it will not need (EASY backfill)."""
-    taken = blocked(desk.snapshot)
-    if all(gpu.uuid in taken for gpu in desk.given.seen.gpus):
+    if not free_cards(desk.snapshot):
         return frozenset()
     order = [first, *(row for row in turns.coming() if _queued(row))]
     here = desk.given.seen.host
@@ -178,12 +180,12 @@ def _prepare(desk: Desk, row: Reservation, pool: str, *, lead_s: float = 0) -> R
     """A reservation whose cards are being got ready; what was to begin soon begins now, or so much later at most."""
     if row.state is ReservationState.PREPARING:
         return row
-    made = replace(row, state=ReservationState.PREPARING, pool=pool, host=desk.given.seen.host)
+    made = changed(row, state=ReservationState.PREPARING, pool=pool, host=desk.given.seen.host)
     if row.kind is Kind.REQUEST:
         ends = desk.now + timedelta(seconds=lead_s + row.duration_s)
-        made = replace(made, kind=Kind.BOOKING, start=desk.now, until=ends, told={**row.told, ASAP: True})
+        made = changed(made, kind=Kind.BOOKING, start=desk.now, until=ends, told={**row.told, ASAP: True})
     elif row.kind is Kind.RETURN:
-        made = replace(made, start=desk.now)
+        made = changed(made, start=desk.now)
     desk.put(made)
     desk.note("preparing", row.instance, rule=row.kind.value, detail={"reservation": row.id, "gpus": row.gpus})
     return made
@@ -209,7 +211,7 @@ def warn(desk: Desk, row: Reservation, slots: Sequence[Slot], unit: Unit) -> Non
     held = [item for slot in slots if (item := desk.holder(slot)) is not None]
     due_at = max(_due(desk, row, item, unit) for item in held)
     for item in held:
-        desk.put(replace(item, state=AssignmentState.WARNED, due_at=due_at, outcome=unit.rule))
+        desk.put(changed(item, state=AssignmentState.WARNED, due_at=due_at, outcome=unit.rule))
         promise(desk, row, item.slot)
     facts: dict[str, object] = {
         "gpus": [slot.gpu for slot in slots],

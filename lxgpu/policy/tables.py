@@ -7,8 +7,8 @@ decision costs what it changes, and not what there is.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from functools import update_wrapper
+from collections.abc import Callable, Collection, Hashable, KeysView, Mapping, Sequence
+from functools import partial, update_wrapper
 from typing import Any, Generic, Protocol, TypeVar
 
 
@@ -33,30 +33,42 @@ _KEPT = 8
 class Once(Generic[Table, Found]):
     """A function of a table that is worked out once for each table; by identity, since comparing costs as much."""
 
-    def __init__(self, find: Callable[[Table], Found]) -> None:
-        self._find = find
+    def __init__(self, find: Callable[[Table], Found], kept: int = _KEPT) -> None:
+        self._find, self._most = find, kept
         self._known: OrderedDict[int, tuple[Table, Found]] = OrderedDict()
+        self._last: tuple[Table, Found] | None = None
         update_wrapper(self, find)
 
     def __call__(self, rows: Table) -> Found:
         """What the function finds in the table."""
+        last = self._last
+        if last is not None and last[0] is rows:
+            return last[1]
         kept = self._known.get(id(rows))
         if kept is None or kept[0] is not rows:
             return self.remember(rows, self._find(rows))
         self._known.move_to_end(id(rows))
+        self._last = kept
         return kept[1]
+
+    def known(self, rows: Table) -> Found | None:
+        """What was found in a table, if it is known."""
+        kept = self._known.get(id(rows))
+        return kept[1] if kept is not None and kept[0] is rows else None
 
     def remember(self, rows: Table, found: Found) -> Found:
         """What is found in a table, from somebody who knows."""
-        self._known[id(rows)] = (rows, found)  # the table is kept with it, so that its id stays its own
+        self._last = self._known[id(rows)] = (rows, found)  # the table is kept with it: its id stays its own
         self._known.move_to_end(id(rows))
-        while len(self._known) > _KEPT:
+        while len(self._known) > self._most:
             self._known.popitem(last=False)
         return found
 
 
 once = Once
 """As a decorator."""
+once_for_each = partial(Once, kept=16)
+"""The same of what hosts showed, of which several look in turn."""
 
 
 class Groups(Once[tuple[Item, ...], Mapping[Key, Sequence[Item]]]):
@@ -79,36 +91,42 @@ class _Overlay(Generic[Row]):
     """The groups of a table that is worked on: those of the first tuple, and a copy of each that has changed since."""
 
     def __init__(self, groups: Groups[Row, Any], rows: tuple[Row, ...]) -> None:
-        self._key, self._first = groups.key, groups(rows)
-        self._changed: dict[Hashable, dict[str, Row]] = {}
+        self._key, self._now = groups.key, groups(rows)
+        self._copy: dict[Any, Sequence[Row]] = {}
+        """The same as `_now` as long as anything has changed."""
+        self._own: dict[Hashable, dict[str, Row]] = {}
 
     def of(self, key: Hashable) -> Collection[Row]:
-        changed = self._changed.get(key)
-        return self._first.get(key, ()) if changed is None else changed.values()
+        own = self._own.get(key)
+        return self._now.get(key, ()) if own is None else own.values()
 
-    def keys(self) -> Iterator[Any]:
-        yield from (key for key in self._first if key not in self._changed)
-        yield from (key for key, rows in self._changed.items() if rows)
+    def keys(self) -> KeysView[Any]:
+        return self._now.keys()
 
     def change(self, before: Row | None, after: Row | None) -> None:
         old = None if before is None else self._key(before)
         new = None if after is None else self._key(after)
         if before is not None and old is not None and old != new:
-            del self._own(old)[before.id]
+            rows = self._changing(old)
+            del rows[before.id]
+            if not rows:
+                del self._own[old], self._copy[old]
         if after is not None and new is not None:
-            self._own(new)[after.id] = after
+            self._changing(new)[after.id] = after
 
-    def found(self) -> Mapping[Hashable, Sequence[Row]]:
+    def found(self) -> Mapping[Any, Sequence[Row]]:
         """The groups as they are by now."""
-        found = {**self._first, **{key: tuple(rows.values()) for key, rows in self._changed.items()}}
-        for key in [key for key, rows in self._changed.items() if not rows]:
-            del found[key]
-        return found
+        if not self._own:
+            return self._now
+        return {**self._now, **{key: tuple(rows.values()) for key, rows in self._own.items()}}
 
-    def _own(self, key: Hashable) -> dict[str, Row]:
-        if key not in self._changed:
-            self._changed[key] = {row.id: row for row in self._first.get(key, ())}
-        return self._changed[key]
+    def _changing(self, key: Hashable) -> dict[str, Row]:
+        if key not in self._own:
+            if not self._own:
+                self._now = self._copy = dict(self._now)
+            self._own[key] = {row.id: row for row in self._now.get(key, ())}
+            self._copy[key] = ()  # keeps its place among the others
+        return self._own[key]
 
 
 class Working(Generic[Row]):
@@ -127,16 +145,17 @@ class Working(Generic[Row]):
         self._shown: tuple[Row, ...] | None = rows
         self._by_id, self._living = by_id, living
         self._over: set[str] = set()
-        self._overlays = {one: _Overlay(one, rows) for one in groups}
+        self._first, self._groups = rows, groups
+        self._overlays: dict[Groups[Row, Any], _Overlay[Row]] = {}
         self.rows = dict(by_id(rows))
 
     def of(self, groups: Groups[Row, Key], key: Key) -> Collection[Row]:
         """The rows of one group."""
-        return self._overlays[groups].of(key)
+        return self._overlay(groups).of(key)
 
-    def keys(self, groups: Groups[Row, Key]) -> Iterator[Key]:
+    def keys(self, groups: Groups[Row, Key]) -> KeysView[Key]:
         """The keys of the groups that have rows."""
-        return self._overlays[groups].keys()
+        return self._overlay(groups).keys()
 
     def put(self, row: Row) -> None:
         """A row as it is to be."""
@@ -164,7 +183,12 @@ class Working(Generic[Row]):
                 groups.remember(self._shown, overlay.found())
         return self._shown
 
+    def _overlay(self, groups: Groups[Row, Any]) -> _Overlay[Row]:
+        if groups not in self._overlays:  # no row has changed yet, or there would be all of them
+            self._overlays[groups] = _Overlay(groups, self._first)
+        return self._overlays[groups]
+
     def _change(self, before: Row | None, after: Row | None) -> None:
         self._shown = None
-        for overlay in self._overlays.values():
-            overlay.change(before, after)
+        for groups in self._groups:
+            self._overlay(groups).change(before, after)

@@ -25,7 +25,7 @@ def over_limit(found: Iterable[Stake], ledger: Guarantees) -> frozenset[str]:
 
     used: dict[str, int] = {}
     chosen = set()
-    for stake in sorted(found, key=_supply_order):
+    for stake in sorted((stake for stake in found if ledger.over(stake.owner)), key=_supply_order):
         fits_in = [key for key, most in room(stake) if used.get(key, 0) + stake.size <= most]
         if fits_in:
             chosen.add(stake.id)
@@ -38,9 +38,9 @@ def beyond(found: Iterable[Stake], ledger: Guarantees, *, asker: str) -> frozens
     """The idle stakes that are beyond their holders' guarantees; the others are within."""
     used: dict[str, int] = {}
     chosen = set()
-    for stake in sorted(found, key=_supply_order):
+    for stake in sorted((stake for stake in found if stake.idle or stake.expired), key=_supply_order):
         floors = ledger.floors(stake.owner, asker=asker)
-        if (stake.idle or stake.expired) and all(used.get(key, 0) + stake.size <= most for key, most in floors.items()):
+        if all(used.get(key, 0) + stake.size <= most for key, most in floors.items()):
             chosen.add(stake.id)
             for key in floors:
                 used[key] = used.get(key, 0) + stake.size

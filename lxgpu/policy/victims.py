@@ -134,6 +134,8 @@ def cheapest(units: Iterable[Unit], needed: int) -> tuple[Unit, ...] | None:
     if needed <= 0:
         return ()
     ordered = sorted(units, key=lambda unit: (unit.instance, unit.id))
+    if sum(len(unit.slots) for unit in ordered) < needed:
+        return None
     numbers, another_instance = _numbers(ordered)
     watched = {key: index for index, key in enumerate(_binding(ordered))}
     last = {key: unit.instance for unit in ordered for key, _ in unit.floors if key in watched}

@@ -13,7 +13,7 @@ from lxgpu.policy import noshow, words
 from lxgpu.policy.closing import busy, last_start
 from lxgpu.policy.desk import Desk, Taking
 from lxgpu.policy.pending import model_of, need_of
-from lxgpu.policy.placement import blocked, nearest
+from lxgpu.policy.placement import free_cards, nearest
 from lxgpu.policy.preemption import ASAP, units
 from lxgpu.policy.supplying import promise
 from lxgpu.policy.victims import Unit
@@ -23,6 +23,8 @@ _WARNINGS = frozenset({"warned", "booking_missed"})
 
 def settle_warned(desk: Desk) -> None:
     """Every warned assignment: off, on, or now."""
+    if not any(row.state is AssignmentState.WARNED for row in desk.here()):
+        return
     _spare(desk)
     due: dict[tuple[str, str, str], list[Assignment]] = defaultdict(list)
     warned = [row for row in desk.here() if row.state is AssignmentState.WARNED]
@@ -57,8 +59,7 @@ def _spare(desk: Desk) -> None:
         if claimant.pool in behind:
             continue  # who is before lacks cards, and what is free is theirs
         for rows in _warned_together(desk, claimant):
-            taken, seen = blocked(desk.snapshot), desk.given.seen
-            cards = [gpu for gpu in seen.gpus if gpu.model == claimant.pool and gpu.uuid not in taken]
+            cards = [gpu for gpu in free_cards(desk.snapshot) if gpu.model == claimant.pool]
             if len(cards) < len(rows):
                 continue
             for row, gpu in zip(rows, nearest(desk.snapshot, cards, len(rows)), strict=True):

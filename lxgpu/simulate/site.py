@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.changed import changed
 from lxgpu.model.gpu import Gpu, GpuProcess, Reading, Readings, Slot
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.quota import Policy
@@ -15,7 +15,17 @@ from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.model.usage import IdleVerdict, Use
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.fairness import looks_back_s
-from lxgpu.policy.lookup import by_card, by_instance, reservations_by_id
+from lxgpu.policy.lookup import (
+    by_card,
+    by_instance,
+    owners_by_instance,
+    promised_to,
+    reservations_by_id,
+    with_instance,
+    without_instance,
+)
+from lxgpu.policy.past import with_end
+from lxgpu.policy.tally import recount
 from lxgpu.simulate.jobs import Lab
 
 MODEL = "GPU"
@@ -31,7 +41,6 @@ class Site:
         self._seen = [_host(number, lab.gpus_per_server, start) for number in range(lab.servers)]
         self._server = {gpu.uuid: number for number, seen in enumerate(self._seen) for gpu in seen.gpus}
         self._records = Records(version=1, identity=None)
-        self._instances: dict[str, Instance] = {}
         self._past: tuple[Assignment, ...] = ()
         self._new_past = 0
         self._back = timedelta(seconds=looks_back_s(policy))
@@ -63,11 +72,14 @@ class Site:
 
     def make(self, name: str, owner: str) -> None:
         """A container is there."""
-        self._set_instances({**self._instances, name: Instance(name, owner, "", InstanceState.READY, self.now)})
+        made = Instance(name, owner, "", InstanceState.READY, self.now)
+        self._change(instances=with_instance(self._records.instances, made))
 
     def remove(self, name: str) -> None:
-        """A container is gone."""
-        self._set_instances({key: row for key, row in self._instances.items() if key != name})
+        """A container is gone; what it had counts no more for its owner."""
+        rows = self._records.assignments
+        had = (*by_instance(rows).get(name, ()), *promised_to(rows).get(name, ()))
+        self._change(had, instances=without_instance(self._records.instances, name))
 
     def held(self, name: str) -> list[Assignment]:
         """What a container has, as of the last desk."""
@@ -95,9 +107,9 @@ class Site:
 
     def close(self, row: Assignment, outcome: str) -> None:
         """An assignment is over. What a throw-away container had counts for its owner: it is theirs when it is gone."""
-        owner = self._instances[row.instance].owner
-        over = replace(row, instance=owner, state=AssignmentState.CLOSED, closed_at=self.now, outcome=outcome)
-        self._past = (over, *self._past)
+        owner = owners_by_instance(self._records.instances)[row.instance]
+        over = changed(row, instance=owner, state=AssignmentState.CLOSED, closed_at=self.now, outcome=outcome)
+        self._past = with_end(self._past, over)
         self._new_past += 1
         if self._new_past >= _OFTEN:
             since, self._new_past = self.now - self._back, 0
@@ -126,7 +138,7 @@ class Site:
     def keep(self, desk: Desk) -> None:
         """What was decided on a desk is the state from here on."""
         records = desk.snapshot.records
-        self._records = replace(records, version=records.version + 1)
+        self._records = changed(records, version=records.version + 1)
 
     def snapshot(self, host: int) -> Snapshot:
         """What a host looks at, without what was written since the last desk."""
@@ -156,11 +168,11 @@ class Site:
         seen = self._seen[host]
         pids = {row.slot.gpu: (row.instance, work[row.instance]) for row in self.on(host) if row.instance in work}
         items = tuple(Reading(gpu.uuid, self.now, processes=_processes(pids.get(gpu.uuid))) for gpu in seen.gpus)
-        self._seen[host] = replace(seen, readings=Readings(items) if pids else None)
+        self._seen[host] = changed(seen, readings=Readings(items) if pids else None)
 
-    def _set_instances(self, rows: dict[str, Instance]) -> None:
-        self._instances = rows
-        self._records = replace(self._records, instances=tuple(rows.values()))
+    def _change(self, moved: Iterable[Assignment] = (), *, instances: tuple[Instance, ...]) -> None:
+        before, self._records = self._records, changed(self._records, instances=instances)
+        recount(before, self._records, ((row, row) for row in moved))
 
 
 def _processes(of: tuple[str, int] | None) -> tuple[GpuProcess, ...]:

@@ -20,7 +20,9 @@ from lxgpu.policy import supplying
 from lxgpu.policy.agenda import decide_tick, work_out
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.guarantees import Guarantees
+from lxgpu.policy.lookup import with_instance, without_instance
 from lxgpu.policy.tables import Groups, Once, Working
+from lxgpu.policy.tally import recount, tally
 
 SITES = st.integers(0, 2**40).map(lambda seed: site(random.Random(seed)))  # noqa: S311 -- not for secrets
 
@@ -105,6 +107,22 @@ def test_nobody_is_passed_over_because_another_failed_who_is_not_their_like(snap
         patch.setattr(supplying, "_shape", lambda *_row_and_need: object())
         plain = decide_tick(snapshot)
     assert decide_tick(snapshot) == plain
+
+
+@settings(max_examples=200)
+@given(snapshot=SITES)
+def test_what_people_have_is_handed_on_as_counting_every_row_says(snapshot: Snapshot) -> None:
+    """After a whole look, and when an instance is gone or is back."""
+    tally(snapshot.records)
+    records = work_out(Desk(snapshot)).snapshot.records
+    without = replace(records, instances=without_instance(records.instances, "ann"))
+    back = replace(records, instances=with_instance(without.instances, records.instances[0]))
+    rows = [(row, row) for row in records.assignments if row.instance == "ann"]
+    recount(records, without, rows)
+    recount(without, back, rows)
+    for one in (records, without, back):
+        found, counted = tally(one), tally(replace(one, assignments=(*one.assignments,)))
+        assert (found.had, found.had_in, found.kept) == (counted.had, counted.had_in, counted.kept)
 
 
 @settings(max_examples=200)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from calendar_worlds import holding, policy_of, reservation, world
 
+from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.policy.admission import entitlement
-from lxgpu.policy.lookup import bookings_by_owner, by_card, by_instance, promised_by_pool
+from lxgpu.policy.lookup import (
+    bookings_by_owner,
+    by_card,
+    by_instance,
+    instances_by_name,
+    owners_by_instance,
+    promised_by_pool,
+    ready_instances,
+    with_instance,
+    without_instance,
+)
 from lxgpu.policy.tables import once
 
 
@@ -55,3 +67,18 @@ def test_an_entitlement_follows_the_policy_the_groups_and_the_time(tmp_path: Pat
     other = policy_of("{version: 1, defaults: {limit: 7}}", tmp_path)
     assert entitlement(replace(snapshot, policy=other), "alice").limit == 7
     assert entitlement(snapshot, "alice").limit == 1
+
+
+def test_a_table_of_instances_that_changes_by_one_hands_on_what_is_found_in_it() -> None:
+    """The same as in the same rows of which nothing is known; one that is stopped is not ready."""
+    at = datetime(2027, 3, 1, tzinfo=UTC)
+    rows = tuple(Instance(name, f"{name}s-owner", "h", InstanceState.READY, at) for name in "abc")
+    stopped = Instance("d", "eve", "h", InstanceState.READY, at, running=False)
+    more = with_instance(rows, stopped)
+    fewer = without_instance(more, "b")
+    assert fewer == (rows[0], rows[2], stopped)
+    for table in (rows, more, fewer):
+        anew = (*table,)
+        assert instances_by_name(table) == instances_by_name(anew)
+        assert owners_by_instance(table) == owners_by_instance(anew)
+        assert ready_instances(table) == ready_instances(anew) == {row.name for row in table} - {"d"}
