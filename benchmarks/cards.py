@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 
 from benchmarks.containers import KEY
-from benchmarks.measure import LXGPU, Result, pairs, run, took
+from benchmarks.measure import LXGPU, pairs, run, took
+from benchmarks.table import Result
 
 
 def attach_release(env: Mapping[str, str], *, runs: int = 10) -> Result:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.measure import LXGPU, Result, pairs, run, took, wait_for_banner
+from benchmarks.measure import LXGPU, pairs, run, took, wait_for_banner
+from benchmarks.table import Result
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBqv8nm9yQq6bq1zZcFuLwCBr3YQ0mJ9m0mE6m3ZlC0T benchmark"
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from benchmarks.measure import Result, pairs
+from benchmarks.measure import pairs
+from benchmarks.table import Result
 from lxgpu.model.assignment import Assignment, AssignmentState, Card
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import Instance, InstanceState

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.containers import KEY
-from benchmarks.measure import HERE, LXGPU, Result, pairs, run
+from benchmarks.measure import LXGPU, pairs, run
+from benchmarks.table import HERE, Result
 
 
 def loops(env: Mapping[str, str], *, runs: int = 15) -> list[Result]:

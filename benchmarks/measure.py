@@ -1,38 +1,18 @@
-"""What all benchmarks share: a lab, timing in pairs, medians, and the table."""
+"""What the benchmarks share: a lab, timing in pairs, and medians."""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 
-HERE = Path(__file__).parent
+from benchmarks.table import Result
+
 LXGPU = [sys.executable, "-m", "lxgpu"]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Ours against a named rival in the same run: medians in seconds over `runs` pairs, and their ratio."""
-
-    name: str
-    rival: str
-    ours_s: float
-    rival_s: float
-    ratio: float
-    goal: float
-    runs: int
-
-    @property
-    def met(self) -> bool:
-        """Whether the ratio is within the goal."""
-        return self.ratio <= self.goal
 
 
 def pairs(name: str, rival: str, goal: float, measured: Iterable[tuple[float, float]]) -> Result:
@@ -78,23 +58,3 @@ def wait_for_banner(address: str, *, timeout_s: float = 60) -> None:
         except OSError:
             time.sleep(0.01)
     raise SystemExit(f"no SSH banner from {address}")
-
-
-def write_results(results: Sequence[Result], target: Path) -> None:
-    """results.json, and the same as a table beside it; what was not measured this time stays."""
-    known = json.loads(target.read_text(encoding="utf-8")) if target.exists() else []
-    fresh = {result.name: result for result in results}
-    kept = [fresh.get(row["name"], Result(**row)) for row in known]
-    results = [*kept, *(result for name, result in fresh.items() if name not in {row["name"] for row in known})]
-    target.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n", encoding="utf-8")
-    rows = [
-        "| what | rival | ours (s) | rival (s) | ratio | goal | |",
-        "|---|---|---|---|---|---|---|",
-        *(
-            f"| {item.name} | {item.rival} | {item.ours_s:.3f} | {item.rival_s:.3f} | {item.ratio:.2f} "
-            f"| ≤ {item.goal:g} | {'met' if item.met else 'missed'} |"
-            for item in results
-        ),
-    ]
-    target.with_suffix(".md").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    sys.stdout.write("\n".join(rows) + "\n")

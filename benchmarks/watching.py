@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.containers import KEY, delete_all
-from benchmarks.measure import LXGPU, Result, pairs, run, took
+from benchmarks.measure import LXGPU, pairs, run, took
+from benchmarks.table import Result
 
 
 def move(env: Mapping[str, str], *, runs: int = 10) -> Result:

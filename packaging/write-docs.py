@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from benchmarks import table
 from lxgpu.errors import CATALOGUE
 
 OPERATIONS = Path(__file__).resolve().parents[1] / "docs" / "operations.md"
@@ -27,3 +28,4 @@ def with_table(text: str) -> str:
 
 if __name__ == "__main__":
     OPERATIONS.write_text(with_table(OPERATIONS.read_text(encoding="utf-8")), encoding="utf-8")
+    table.write(table.known())

@@ -6,6 +6,7 @@ import importlib.util
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -124,6 +125,48 @@ def test_the_table_of_error_codes_is_the_catalogue():
     spec.loader.exec_module(module)
     text = module.OPERATIONS.read_text(encoding="utf-8")
     assert module.with_table(text) == text, "run `make docs`"
+
+
+def test_the_table_of_benchmarks_is_results_json():
+    """Each row of benchmarks/results.json stands in docs/benchmarks.md and in results.md as it was measured."""
+    from benchmarks import table  # noqa: PLC0415 -- one test needs it
+
+    rows = table.known()
+    text = table.DOCUMENT.read_text(encoding="utf-8")
+    assert rows
+    assert table.table(rows) in text, "run `make docs`"
+    assert table.with_table(text, rows) == text
+    assert table.RESULTS.with_suffix(".md").read_text(encoding="utf-8") == table.table(rows)
+    changed = [replace(rows[0], goal=99), *rows[1:]]
+    assert table.table(changed) not in text
+
+
+def test_every_benchmark_of_the_table_can_be_repeated():
+    """The last cell of each row is a part that `python -m benchmarks` knows."""
+    from benchmarks import __main__, simulating, table  # noqa: PLC0415 -- one test needs them
+
+    known = {*__main__.PARTS, *(f"simulating.{section}" for section in simulating.SECTIONS)}
+    assert not [row.name for row in table.known() if row.part not in known]
+    readme = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert not [part for part in sorted(known) if f"`{part}`" not in readme]
+
+
+def test_what_is_missed_is_explained():
+    """Each missed row of the table is named, by how its name begins, where the document says why; nothing else is."""
+    from benchmarks import table  # noqa: PLC0415 -- one test needs it
+
+    section = table.DOCUMENT.read_text(encoding="utf-8").split("\n## What is missed", 1)[1]
+    named = tuple(re.findall(r"\*\*([^*]+)\*\*", section))
+    missed = [row.name for row in table.known() if row.met is False]
+    assert not [name for name in missed if not name.startswith(named)]
+    assert not [one for one in named if not any(name.startswith(one) for name in missed)]
+
+
+def test_the_plots_in_the_documents_are_there_and_small():
+    """Whoever reads docs/benchmarks.md without a fast network sees its plots too."""
+    drawn = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
+    assert drawn
+    assert all((ROOT / "docs" / name).stat().st_size < 60_000 for name in drawn)
 
 
 def test_the_exit_statuses_in_the_documents_are_the_codes():
