@@ -5,10 +5,11 @@ It may say yes where there is nothing to take, and never says no where there is:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
-from lxgpu.model.assignment import ATTACHED
+from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind
@@ -16,7 +17,7 @@ from lxgpu.model.rules import PriorityClass
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.lookup import by_card, owners_by_instance, reservations_by_id
-from lxgpu.policy.tables import once
+from lxgpu.policy.tables import once_for_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,62 @@ def any_ground(snapshot: Snapshot, need: Need, ledger: Guarantees) -> bool:
     )
 
 
+def within_reach(snapshot: Snapshot, need: Need, ledger: Guarantees) -> int:
+    """How many cards of the host might be taken in time for a need at most, by whatever ground."""
+    if need.no_warning or need.at <= snapshot.now or need.kind is Kind.BOOKING:
+        return len(snapshot.seen.gpus)
+    return sum(one.soon <= need.at or _may_be_taken(snapshot, need, ledger, one) for one in _held(snapshot))
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A card that is held: when it could be free because its time is over or it is idle, and when by fairness."""
+
+    row: Assignment
+    soon: datetime
+    fairly: datetime
+
+
+def _may_be_taken(snapshot: Snapshot, need: Need, ledger: Guarantees, held: _Held) -> bool:
+    """Whether fairness or a limit might take a card for a need in time; a stake of several cards asks for more."""
+    owner, chosen = ledger.owners.get(held.row.instance), class_of(snapshot.policy, held.row.class_name)
+    if owner is None:
+        return False
+    if ledger.over(owner):
+        return True
+    if held.fairly > need.at or min(ledger.floors(owner, asker=need.owner).values()) < 1:
+        return False
+    asker, cover = snapshot.policy.classes.get(need.class_name), ledger.covers(need)
+    if asker is not None and chosen.yields_to(asker):
+        return True
+    return cover is not None and cover.lends(owner, ledger.entitled(owner).groups, need.owner)
+
+
+@once_for_each
+def _held(snapshot: Snapshot) -> Sequence[_Held]:
+    """Who holds the host's cards. One that is warned already, or is of no known class, might go at any time."""
+    policy, now = snapshot.policy, snapshot.now
+    had, known = by_card(snapshot.records.assignments), reservations_by_id(snapshot.records.reservations)
+    found = []
+    for row in (row for gpu in snapshot.seen.gpus for row in had.get(gpu.uuid, ()) if row.state in ATTACHED):
+        verdict, booking = snapshot.verdicts.get(row.slot), known.get(row.reservation or "")
+        chosen = policy.classes.get(row.class_name)
+        end = row.until or (booking.until if booking else None) or datetime.max.replace(tzinfo=UTC)
+        if chosen is None or row.state is AssignmentState.WARNED or (verdict and verdict.takeable(now)):
+            found.append(_Held(row, now, now))
+            continue
+        lead = chosen.grace_s + chosen.term_wait_s + policy.rules.preemption.fence_timeout_s
+        runtime_over = (row.since or row.created_at) + timedelta(seconds=chosen.min_runtime_s)
+        found.append(_Held(row, end, max(now, runtime_over) + timedelta(seconds=lead)))
+    return found
+
+
 def class_of(policy: Policy, class_name: str) -> PriorityClass:
     """The class of that name; one that the policy no longer has counts as the lowest, with the usual times."""
     return policy.classes.get(class_name) or PriorityClass(class_name, priority=0)
 
 
-@once
+@once_for_each
 def holders(snapshot: Snapshot) -> Holders:
     """Those who hold the host's cards and could give them up."""
     had, known = by_card(snapshot.records.assignments), reservations_by_id(snapshot.records.reservations)

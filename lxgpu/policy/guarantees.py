@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,10 @@ class Cover:
 
     why: str
     group: str = ""
+
+    def lends(self, holder: str, groups: Collection[str], asker: str) -> bool:
+        """Whether it gets a card back from a holder in those groups: whom it is for gains nothing by their own."""
+        return self.group not in groups if self.group else holder != asker
 
 
 class Guarantees:

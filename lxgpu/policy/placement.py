@@ -37,7 +37,7 @@ def blocked(snapshot: Snapshot) -> Mapping[str, Reason]:
     return obstacles(snapshot.records, snapshot.seen)
 
 
-@once
+@once_for_each
 def free_cards(snapshot: Snapshot) -> tuple[Gpu, ...]:
     """The host's cards that could be lent now: those without an obstacle."""
     had, unfit = by_card(snapshot.records.assignments), unlendable(snapshot.records, snapshot.seen)

@@ -177,10 +177,8 @@ class _Judge:
         return _Ground("priority", why, {**numbers, "for_class": asker.name, "for_priority": asker.priority})
 
     def _lends(self, stake: Stake, cover: Cover) -> bool:
-        """Whether a guarantee gets a card back by taking this one: whom it is for gains nothing by their own."""
-        if cover.group:
-            return cover.group not in self.ledger.entitled(stake.owner).groups
-        return stake.owner != self.need.owner
+        """Whether whom a guarantee is for gains anything by taking this one."""
+        return cover.lends(stake.owner, self.ledger.entitled(stake.owner).groups, self.need.owner)
 
     def _booked_before(self, stake: Stake) -> bool:
         return self._made_at is not None and all(row.created_at >= self._made_at for row in stake.rows)

@@ -9,8 +9,8 @@ from lxgpu.model.request import Need
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.backfill import Work
-from lxgpu.policy.grounds import any_ground
-from lxgpu.policy.guarantees import Guarantees
+from lxgpu.policy.grounds import any_ground, within_reach
+from lxgpu.policy.guarantees import ledger
 from lxgpu.policy.outlook import stocks
 from lxgpu.policy.placement import free_cards, matching
 from lxgpu.policy.supply import Supply, supply
@@ -34,12 +34,14 @@ def hosts_for(snapshots: Sequence[Snapshot], need: Need) -> Route:
     """
     if not snapshots:
         return Route()
-    free = [(count, place) for place, one in enumerate(snapshots) if (count := _free(one, need)) >= need.gpus]
-    if free:
-        return Route(now=tuple(place for _, place in sorted(free)))
-    counted = Guarantees(snapshots[0], need.reservation)
+    free = [_free(one, need) for one in snapshots]
+    enough = sorted((count, place) for place, count in enumerate(free) if count >= need.gpus)
+    if enough:
+        return Route(now=tuple(place for _, place in enough))
+    counted = ledger(snapshots[0], need.reservation)
     grounds = [place for place, one in enumerate(snapshots) if any_ground(one, need, counted)]
-    answers = {place: supply(snapshots[place], need) for place in grounds}
+    near = (place for place in grounds if free[place] + within_reach(snapshots[place], need, counted) >= need.gpus)
+    answers = {place: supply(snapshots[place], need) for place in near}
     found = [(cost(answer.units), place) for place, answer in answers.items() if isinstance(answer, Supply)]
     return Route(now=(min(found)[1],)) if found else Route(later=tuple(grounds))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from operator import is_
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.changed import changed
@@ -45,6 +46,8 @@ class Site:
         self._new_past = 0
         self._back = timedelta(seconds=looks_back_s(policy))
         self._verdicts: dict[Slot, IdleVerdict] = {}
+        self._judged = object()  # another one whenever a verdict is
+        self._shown: dict[int, tuple[tuple[object, ...], Snapshot]] = {}
         self._written: list[Assignment | Reservation] = []
         self._dropped: list[Assignment] = []
         self.now = start
@@ -115,6 +118,7 @@ class Site:
             since, self._new_past = self.now - self._back, 0
             self._past = tuple(one for one in self._past if one.closed_at is not None and one.closed_at >= since)
         self._verdicts.pop(row.slot, None)
+        self._judged = object()
         self._dropped.append(row)
 
     def desk(self, host: int) -> Desk:
@@ -142,15 +146,20 @@ class Site:
 
     def snapshot(self, host: int) -> Snapshot:
         """What a host looks at, without what was written since the last desk."""
-        return Snapshot(
-            self.now,
-            self._records,
-            self._seen[host],
-            self.policy,
-            verdicts=self._verdicts,
-            past=self._past,
-            shadows=self.shadows,
-        )
+        state = (self.now, self._records, self._seen[host], self._past, self.shadows, self._judged)
+        known = self._shown.get(host)
+        if known is None or not all(map(is_, known[0], state)):
+            shown = Snapshot(
+                self.now,
+                self._records,
+                self._seen[host],
+                self.policy,
+                verdicts=self._verdicts,
+                past=self._past,
+                shadows=self.shadows,
+            )
+            known = self._shown[host] = (state, shown)
+        return known[1]
 
     # ---- use
 
@@ -158,10 +167,12 @@ class Site:
         """No work is on the slots since then; they are idle once that has lasted for the policy's window."""
         verdict = IdleVerdict(Use.IDLE if idle else Use.BUSY, since, why="no work is seen")
         self._verdicts.update(dict.fromkeys(slots, verdict))
+        self._judged = object()
 
     def works(self, slots: Iterable[Slot]) -> None:
         """Work is on the slots."""
         self._verdicts.update(dict.fromkeys(slots, IdleVerdict(Use.BUSY, self.now, why="in use")))
+        self._judged = object()
 
     def join(self, host: int, work: Mapping[str, int]) -> None:
         """Which containers of a host work on several cards at once, each in one process: those cards end together."""
