@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.plan import Verdict
@@ -20,6 +20,10 @@ ASKED_MORE, ASKED_MORE_S = 1.5, 3600
 """Owners of batch jobs do not know how long it takes: they ask for half as much again, and an hour."""
 DUE_MORE, DUE_MORE_S = 1.1, 600
 """Those who promised a deadline know it better: a tenth more, and ten minutes."""
+
+
+PATIENT = 1.5
+"""Who is due after so many times what they ask for begins in the class of batch jobs, and books ahead."""
 
 
 class Owners:
@@ -44,12 +48,12 @@ class Owners:
                 return True
         return False
 
-    def request(self, name: str, item: Job, *, left_s: float, hold_s: float) -> Reservation:
+    def request(self, name: str, item: Job, *, left_s: float, hold_s: float, now_s: float) -> Reservation:
         """What `lxgpu reserve` without a time writes down.
 
         `left_s` is how much longer a batch job needs, `hold_s` how much longer a holder wants its cards.
         """
-        class_name = item.class_name or (BATCH if item.deadline_s is None and not item.bursts else USUAL)
+        class_name = item.class_name or (USUAL if item.bursts or self._presses(item, left_s, now_s) else BATCH)
         row = Reservation(
             id=self._new_id("r"),
             instance=name,
@@ -65,9 +69,14 @@ class Owners:
         self._site.write(row)
         return row
 
-    def book(self, row: Reservation, latest: datetime) -> tuple[int, tuple[Reservation, ...]] | None:
-        """What `lxgpu reserve --at` gives beside a request that waits: the host and what was written; None: nothing."""
-        request = ReserveRequest(row.instance, row.owner, row.gpus, row.duration_s, latest, class_name=row.class_name)
+    def book(self, name: str, item: Job, *, left_s: float, now_s: float) -> tuple[int, tuple[Reservation, ...]] | None:
+        """The latest start that keeps a deadline, as by `lxgpu reserve --at`: the host and the rows; None: nothing."""
+        lasts_s = int(_asked_s(item, left_s))
+        ahead_s = -1.0 if item.deadline_s is None else item.deadline_s - lasts_s - now_s
+        if ahead_s <= 0:
+            return None
+        latest = self._site.now + timedelta(seconds=ahead_s)
+        request = ReserveRequest(name, item.owner, item.gpus, lasts_s, latest, class_name=item.class_name or USUAL)
         identifier = self._new_id("b")
         for host in self._site.hosts:
             rows = decide_reserve(self._site.rehearse(host), request, identifier=identifier).rows
@@ -75,6 +84,10 @@ class Owners:
                 self._site.write(*rows)
                 return host, rows
         return None
+
+    def _presses(self, item: Job, left_s: float, now_s: float) -> bool:
+        """Whether a deadline leaves no time to run where one yields and to run again."""
+        return item.deadline_s is not None and item.deadline_s - now_s < PATIENT * _asked_s(item, left_s)
 
     def _new_id(self, letter: str) -> str:
         self._asked += 1

@@ -17,7 +17,7 @@ from operator import itemgetter
 from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
-from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.policy.agenda import work_out
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.handing import hand_over
@@ -119,8 +119,9 @@ class Ours:
     # ---- owners
 
     def _ask(self, job: int) -> None:
-        left_s, hold_s = self._floor.left_s(job), self._hold_s(job)
-        row = self._owners.request(_name(job), self._floor.jobs[job], left_s=left_s, hold_s=hold_s)
+        floor, hold_s = self._floor, self._hold_s(job)
+        times = {"left_s": floor.left_s(job), "hold_s": hold_s, "now_s": floor.now}
+        row = self._owners.request(_name(job), floor.jobs[job], **times)
         self._open[job].add(row.id)
         self._fresh.append(row)
 
@@ -157,14 +158,12 @@ class Ours:
         if route.later:
             self._hopeful.append(row)
         if not again:
-            self._book(row)
+            self._book(_job(row.instance))
 
-    def _book(self, row: Reservation) -> None:
-        """Who has a deadline books the latest start that keeps it, in case that the queue is too slow."""
-        job = _job(row.instance)
-        deadline = self._floor.jobs[job].deadline_s
-        left_s = -1.0 if deadline is None else deadline - row.duration_s - self._floor.now
-        found = self._owners.book(row, self.site.now + timedelta(seconds=left_s)) if left_s > 0 else None
+    def _book(self, job: int) -> None:
+        """Who has a deadline books the latest start that keeps it, in case that the cards do not come before."""
+        left_s = self._floor.left_s(job)
+        found = self._owners.book(_name(job), self._floor.jobs[job], left_s=left_s, now_s=self._floor.now)
         if found is not None:
             host, rows = found
             self._open[job].update(one.id for one in rows)
@@ -205,6 +204,7 @@ class Ours:
                     lost.append(_job(row.instance))
         for taking in agenda.takings:
             self._end_work(_job(taking.instance))
+            self._book(_job(taking.instance))
             rows = tuple(row for row in self.site.held(taking.instance) if row.slot in taking.slots)
             self._wake(host, self._floor.now + STOP_S, rows)
         for giving in agenda.givings:
@@ -235,7 +235,7 @@ class Ours:
                 self.site.close(row, "given back")
         for identifier in self._open[job]:
             other = self.site.reservation(identifier)
-            if other is not None and other.state in _NOT_BEGUN and other.kind is not Kind.RETURN:
+            if other is not None and other.state in _NOT_BEGUN:
                 self.site.write(replace(other, state=ReservationState.CANCELLED, closed_at=self.site.now))
         self._at_rest.pop(job, None)
         self.site.works(row.slot for row in rows)
