@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -370,6 +370,12 @@ class World:
         found += [f"notice {row.kind} of {row.instance}" for row in records.notices]
         return found
 
+    def ahead(self, text: str, now: datetime) -> bool:
+        """Whether what is under way only waits for a start; the clock may be set back while one is got ready."""
+        words = text.split()
+        to_come = {row.id for row in self.judge.inner.read().reservations if row.start is not None and row.start > now}
+        return "scheduled" in words or (not to_come.isdisjoint(words) and bool({"preparing", "planned"} & {*words}))
+
     def feasible(self, gpus: int, pattern: str) -> bool:
         """Whether there are so many cards of one model at all."""
         models = [gpu.model for gpu in self.site.engine.cards]
@@ -390,7 +396,7 @@ class World:
                 return
             due = self.next.next_at if self.next else None
             now = self.site.clock.now()
-            waits = [text for text in left if "scheduled" not in text]
+            waits = [text for text in left if not self.ahead(text, now)]
             moves = [text for text in waits if not text.startswith(("request", "booking"))]
             longest = 20.0 if moves else 600.0 if waits else 86400.0
             wait = (due - now).total_seconds() if due and not (waits and not moves) else longest

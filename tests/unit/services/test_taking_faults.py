@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from fakes.faults import Fault
 from inline_pool import without_threads
@@ -251,3 +253,19 @@ def test_nobody_yields_for_a_start_that_is_given_up() -> None:
     held = [(row.instance, row.state) for row in world.judge.inner.read().assignments]
     assert held == [("bob", AssignmentState.ACTIVE)] * 2
     assert not world.judge.inner.read().reservations
+
+
+def test_what_is_got_ready_when_the_clock_is_set_back_waits_for_its_time() -> None:
+    """A booking of eight begins at eight, also when it is six again; its cards stay promised to it."""
+    world = World((A, A, A))
+    world.reserve("alice", 2, 10, ahead=2)
+    for _ in range(2):
+        world.sleep(0.5)
+        world.tick(paused=True)
+        assert states(world, "alice") == ["booking preparing"]
+        world.jump(-3600)
+    (booked,) = world.judge.inner.read().reservations
+    world.settle()
+    (begun,) = [event for event in world.judge.inner.events() if event.kind == "started"]
+    assert booked.start <= begun.at < booked.start + timedelta(seconds=5)
+    assert held(world, "alice") == ["active", "active"]
