@@ -32,7 +32,6 @@ from lxgpu.simulate.usual import usual_policy
 
 STOP_S = 10.0
 """From TERM to a card that is proven free: a job that heeds TERM, and a fence that finds nothing."""
-_NOT_BEGUN = frozenset({ReservationState.WAITING, ReservationState.SCHEDULED})
 _Due = tuple[float, int, int, tuple[Assignment, ...]]
 """When a host is looked at again, in which order, which one, and what is free by then."""
 
@@ -233,15 +232,19 @@ class Ours:
         for row in held:
             if row not in rows:
                 self.site.close(row, "given back")
-        for identifier in self._open[job]:
-            other = self.site.reservation(identifier)
-            if other is not None and other.state in _NOT_BEGUN:
-                self.site.write(replace(other, state=ReservationState.CANCELLED, closed_at=self.site.now))
+        self._settle(job)
         self._at_rest.pop(job, None)
         self.site.works(row.slot for row in rows)
         if not self._floor.working(job):
             self._rests(job)
         self._join(host, job)
+
+    def _settle(self, job: int) -> None:
+        """Who has all cards wants no more."""
+        for identifier in self._open[job]:
+            row = self.site.reservation(identifier)
+            if row is not None and row.state in {ReservationState.WAITING, ReservationState.SCHEDULED}:
+                self.site.write(replace(row, state=ReservationState.CANCELLED, closed_at=self.site.now))
 
     def _end_work(self, job: int) -> None:
         if self._floor.place[job]:

@@ -169,7 +169,7 @@ def test_who_has_a_deadline_has_the_latest_start_that_keeps_it_booked(monkeypatc
     if not books:
         monkeypatch.setattr(rule.Ours, "_book", lambda *_all: None)
     long = [_job(f"vision-{number}", 0, 40_000, asked_s=41_000, class_name="normal") for number in range(2)]
-    due = _job("vision-9", 10, 1000, deadline_s=65_000)
+    due = _job("vision-9", 10, 1000, deadline_s=65_000, class_name="normal")
     late = [_job(f"speech-{number}", 20, 30_000, class_name="normal") for number in range(4)]
     floor = _played(*long, due, *late, policy=_UNSHARED)
     assert (floor.finish[2] <= 65_000) is in_time
