@@ -33,13 +33,14 @@ POLICY = Policy(
 
 
 def one_request(*, runs: int = 9) -> list[Result]:
-    """One decision of a server at a site of 500 with 10,000 waiting, and at a site of one with 20.
+    """One decision of a server at a site of 500 with 10,000 waiting, and the same where there is nothing but it.
 
-    A request for later, one for now, and a whole pass. Each run takes the mean of several servers of the large site,
-    which differ in what is free. What stands in the tables is known from the decision before, as it is in the daemon.
+    A request for later, one for now, and a whole pass. Each run takes the mean of several servers, which differ in what
+    is free and in who waits (20 each). What stands in the tables is known from the decision before, as in the daemon.
     """
     everything = site(500, 10_000)
-    large, small = [at(everything, host) for host in range(9)], [site(1, 20)] * 9
+    large = [at(everything, host) for host in range(9)]
+    small = [alone(one) for one in large]
     later = ReserveRequest("p1", "p1", 1, 7200, at=NOW + timedelta(hours=3))
     now = replace(later, at=None)
     actions: dict[str, Callable[[Snapshot], object]] = {
@@ -103,6 +104,23 @@ def at(snapshot: Snapshot, host: int) -> Snapshot:
     """What one of the servers decides on."""
     gpus = tuple(_gpu(host, place) for place in range(CARDS))
     return replace(snapshot, seen=Observation(f"h{host}", "boot", NOW, gpus=gpus))
+
+
+def alone(snapshot: Snapshot) -> Snapshot:
+    """What a server decides on at a site without the others: its own cards, holders and queue."""
+    records, host = snapshot.records, snapshot.seen.host
+    cards = {gpu.uuid for gpu in snapshot.seen.gpus}
+    waiting = tuple(row for row in records.reservations if row.host == host)
+    held = tuple(row for row in records.assignments if row.slot.gpu in cards)
+    names = {*(row.instance for row in waiting), *(row.instance for row in held), "p1"}
+    mine = replace(
+        records,
+        instances=tuple(row for row in records.instances if row.name in names),
+        assignments=held,
+        cards=tuple(card for card in records.cards if card.uuid in cards),
+        reservations=waiting,
+    )
+    return replace(snapshot, records=mine)
 
 
 def _gpu(host: int, place: int) -> Gpu:

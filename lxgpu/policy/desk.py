@@ -195,13 +195,10 @@ class Desk:
 
     def lanes(self) -> dict[tuple[str, str], list[Reservation]]:
         """The requests that wait and may have cards of this host, by person and class, oldest first."""
-        hosts = {self.given.seen.host, ""}
+        rows = chain(*(self._reservations.of(lookup.queued, host) for host in {self.given.seen.host, ""}))
         found: defaultdict[tuple[str, str], list[Reservation]] = defaultdict(list)
-        for host, owner, class_name in self._reservations.keys(lookup.queued):
-            if host in hosts:
-                found[owner, class_name] += self._reservations.of(lookup.queued, (host, owner, class_name))
-        for lane in found.values():
-            lane.sort(key=attrgetter("created_at", "id"))
+        for row in sorted(rows, key=attrgetter("created_at", "id")):
+            found[row.owner, row.class_name].append(row)
         return found
 
     def claims(self) -> list[Reservation]:
@@ -217,9 +214,7 @@ class Desk:
     def unmet(self) -> list[Reservation]:
         """The open reservations to decide on here whose containers are gone, or not meant to run, by id."""
         ready = lookup.ready_instances(self.given.records.instances)
-        names = self._reservations.keys(lookup.open_by_instance) - ready
-        rows = chain(*(self._reservations.of(lookup.open_by_instance, name) for name in names))
-        return sorted((row for row in rows if row.host in {self.given.seen.host, ""}), key=attrgetter("id"))
+        return [row for row in self.mine() if row.instance not in ready]
 
     def here(self) -> Sequence[Assignment]:
         """What is held and promised of this host's cards, by id."""
