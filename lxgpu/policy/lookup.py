@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.operation import Operation
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
-from lxgpu.policy.tables import Groups, once
+from lxgpu.policy.tables import Groups, Once, once
 
 _LOSING = frozenset({InstanceState.SUSPENDED, InstanceState.DELETING, InstanceState.TRASHED})
 PROMISED = frozenset({ReservationState.SCHEDULED, ReservationState.PREPARING, ReservationState.ACTIVE})
@@ -149,7 +150,18 @@ instances_by_owner = Groups[Instance, str](lambda row: row.owner)
 """Instances by person."""
 
 
-def names_with_past(past: tuple[Assignment, ...], instances: tuple[Instance, ...], person: str) -> list[str]:
+def names_with_past(past: tuple[Assignment, ...], instances: Instances, person: str) -> Sequence[str]:
     """Of a person's instances, and one of their own name that is gone, those that had cards before."""
-    owners = owners_by_instance(instances)
-    return [name for name in past_by_instance(past) if owners.get(name, name) == person]
+    return _names_with_past(past)(instances).get(person, ())
+
+
+@once
+def _names_with_past(past: tuple[Assignment, ...]) -> Once[Instances, Mapping[str, Sequence[str]]]:
+    return Once(lambda instances: _by_owner(past_by_instance(past), owners_by_instance(instances)))
+
+
+def _by_owner(names: Iterable[str], owners: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        found[owners.get(name, name)].append(name)
+    return found

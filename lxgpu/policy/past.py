@@ -59,7 +59,19 @@ class PastUse:
                 used = _added(used, row, half_life_s)
             self._known[key] = used
         known = self._known[key]
-        return known[1] * half_power(now - known[0], half_life_s) if known else 0.0
+        if known is None:
+            return 0.0
+        newest, used_s = known
+        # A clock that is behind has ends ahead of it: what is to come was not used yet.
+        return used_s * half_power(now - newest, half_life_s) if newest <= now else self._until(name, half_life_s, now)
+
+    def _until(self, name: str, half_life_s: float, now: datetime) -> float:
+        times = (time for row in self._rows.get(name, ()) if (time := time_of(row)) is not None and time[0] < now)
+        left = ((now - min(end, now), now - start) for start, end in times)
+        halves = (
+            half_power(since_end, half_life_s) - half_power(since_start, half_life_s) for since_end, since_start in left
+        )
+        return sum(halves) * half_life_s / math.log(2)
 
 
 def _added(used: _Used | None, row: Assignment, half_life_s: float) -> _Used | None:

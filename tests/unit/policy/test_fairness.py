@@ -59,3 +59,16 @@ def test_what_a_deleted_container_used_counts_for_the_person_of_its_name(tmp_pat
 
     gone = replace(snapshot, records=replace(snapshot.records, instances=()))
     assert used_s(gone, "alice", hours(-9)) == 3600
+
+
+@pytest.mark.parametrize("behind", [1, 24, 24 * 365, 24 * 365 * 40], ids=["an hour", "a day", "a year", "since 1987"])
+def test_a_clock_that_is_behind_counts_nothing_that_is_to_come(tmp_path: Path, behind: int) -> None:
+    """A server that boots with an old clock decides its queue all the same."""
+    past = [
+        holding(0, "A100-0", "alice", since=1, closed=2, state="closed"),
+        holding(1, "A100-1", "alice", since=-2 - behind, closed=-1 - behind, state="closed"),
+    ]
+    snapshot = world(policy_of(DAY, tmp_path), past=past)
+    early = replace(snapshot, now=hours(-behind))
+    assert decayed_use(early, "alice") == pytest.approx(3600 * 0.5 ** (1.5 / 24), rel=0.01)
+    assert used_s(early, "alice", hours(-(10**5) * 5)) == 3600
