@@ -24,7 +24,7 @@ demo-down: venv ## take the demo away again
 
 .PHONY: test
 test: venv ## every test, those on a real LXD included
-	@LXGPU_MACHINE_RUNS=$${LXGPU_MACHINE_RUNS:-100} LXGPU_DAY_RUNS=$${LXGPU_DAY_RUNS:-20} \
+	@LXGPU_MACHINE_RUNS=$${LXGPU_MACHINE_RUNS:-1000} LXGPU_DAY_RUNS=$${LXGPU_DAY_RUNS:-20} \
 		$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 300 --timeout-method thread
 
 .PHONY: quick
