@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,22 +18,33 @@ if TYPE_CHECKING:
 TEMPLATE = "simulate/page.html.j2"
 
 
-def check(path: Path) -> None:
-    """See that there will be a page, before anything takes its time.
+def check(path: Path, inputs: Sequence[Path]) -> None:
+    """See that there will be a page, before anything takes its time; `inputs` are files that it must not replace.
 
     Raises:
-        LxgpuError: `no_plots`: matplotlib is missing. `usage`: the file cannot be written.
+        LxgpuError: `no_plots`: matplotlib is missing. `usage`: the file cannot be written, or is one of the inputs.
     """
     from lxgpu.simulate.plots import need  # noqa: PLC0415 -- for pages only
 
     need()
+    try:
+        why = _obstacle(path, inputs)
+    except OSError as error:
+        raise _unwritten(path, error.strerror or str(error)) from error
+    if why:
+        raise _unwritten(path, why)
+
+
+def _obstacle(path: Path, inputs: Sequence[Path]) -> str:
+    """Why the page cannot be written there, or nothing."""
     folder = path.parent
     if path.is_dir():
-        raise _unwritten(path, "it is a folder")
+        return "it is a folder"
     if not folder.is_dir():
-        raise _unwritten(path, f"there is no folder {folder}")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise _unwritten(path, "you may not write there")
+        return f"there is no folder {folder}"
+    if path.exists() and (taken := next((one for one in inputs if one.exists() and path.samefile(one)), None)):
+        return f"it is {taken}, which is read here" if taken != path else "it is read here, and would be lost"
+    return "" if os.access(path if path.exists() else folder, os.W_OK) else "you may not write there"
 
 
 def write(path: Path, workload: Workload, lab: Lab, runs: Sequence[Run]) -> None:
@@ -45,9 +58,28 @@ def write(path: Path, workload: Workload, lab: Lab, runs: Sequence[Run]) -> None
 
     text = wiring.texts().render(TEMPLATE, page=page_of(workload, lab, runs), version=__version__)
     try:
-        path.write_text(text, encoding="utf-8")
+        _replace(path, text)
     except OSError as error:
         raise _unwritten(path, error.strerror or str(error)) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put the text there at once or not at all: where a link leads, and with the mode that an older page has."""
+    place = Path(os.path.realpath(path))
+    there = place.exists()
+    if (there and not place.is_file()) or not os.access(place.parent, os.W_OK):
+        place.write_text(text, encoding="utf-8")  # a pipe, or a file in a folder that takes no other
+        return
+    fresh = place.with_name(f".lxgpu-{secrets.token_hex(8)}")
+    try:
+        with fresh.open("x", encoding="utf-8") as file:
+            if there:
+                os.fchmod(file.fileno(), stat.S_IMODE(place.stat().st_mode))
+            file.write(text)
+        fresh.replace(place)
+    except BaseException:  # Ctrl-C too
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def _unwritten(path: Path, why: str) -> LxgpuError:

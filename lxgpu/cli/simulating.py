@@ -24,7 +24,7 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
     workload, lab = simulateinput.chosen(out.screen, wanted)
     runs = asked(wanted.rules, simulateinput.policies(wanted, lab))
     if wanted.html is not None:
-        simulatepage.check(wanted.html)
+        simulatepage.check(wanted.html, [*([wanted.file] if wanted.file else []), *wanted.policies])
     workload, left_out = fitting(workload, lab)
     _foresee(out.screen, workload, lab, runs, left_out=left_out)
     done = play_all(out.screen, workload, lab, runs, left_out=left_out, watch=wanted.html is not None)

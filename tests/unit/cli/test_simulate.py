@@ -16,6 +16,7 @@ import pytest
 from inventory_rows import assignment, card, instance, person
 from json_shapes import SHAPES, faults
 
+from lxgpu.cli import simulatepage
 from lxgpu.cli.simulating import COLUMNS
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.assignment import AssignmentState
@@ -170,6 +171,7 @@ def test_a_page_is_written_besides(lxgpu, trace, tmp_path):
         ("", "it is a folder"),
         ("none/out.html", "there is no folder {}/none"),
         ("jobs.csv/out.html", "there is no folder"),
+        ("x" * 300, "File name too long"),
     ],
 )
 def test_a_page_that_cannot_be_written_is_told_before_the_runs(lxgpu, trace, tmp_path, place, why):
@@ -180,6 +182,50 @@ def test_a_page_that_cannot_be_written_is_told_before_the_runs(lxgpu, trace, tmp
     assert first == f"error[usage] --html: {tmp_path / place} cannot be written"
     assert reason.startswith(f"why: {why.format(tmp_path)}")
     assert fix == "fix: name another file"
+
+
+@pytest.mark.parametrize("name", ["jobs.csv", "policy.yaml", "linked", "same", "sub/../jobs.csv"])
+def test_a_page_never_replaces_what_is_read(lxgpu, trace, tmp_path, name):
+    """A page never replaces the trace or a policy, whatever name of theirs it is given: nothing is run or lost."""
+    policy, page = tmp_path / "policy.yaml", tmp_path / name
+    policy.write_text("version: 1\ndefaults: {limit: 2}\n", encoding="utf-8")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "linked").symlink_to("policy.yaml")
+    (tmp_path / "same").hardlink_to(trace)
+    before = page.read_text(encoding="utf-8")
+    ran = lxgpu("simulate", trace, *LAB, "--policy", str(policy), "--html", str(page))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[0] == f"error[usage] --html: {page} cannot be written"
+    assert "read here" in ran.stderr.splitlines()[1]
+    assert page.read_text(encoding="utf-8") == before
+
+
+def test_a_page_takes_the_place_of_an_older_one_whole(lxgpu, trace, tmp_path):
+    """A page takes the place of an older one whole: a link stays one, the mode too, and nothing lies about after."""
+    (tmp_path / "pages").mkdir()
+    old, link = tmp_path / "pages" / "old.html", tmp_path / "link.html"
+    old.write_text("old", encoding="utf-8")
+    old.chmod(0o640)
+    link.symlink_to(old)
+    with old.open(encoding="utf-8") as reader:
+        ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", str(link))
+        assert ran.returncode == 0, ran.stderr
+        assert reader.read() == "old"  # who reads it meanwhile reads it to its end
+    assert link.is_symlink()
+    assert old.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert old.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in old.parent.iterdir()] == ["old.html"]
+
+
+def test_a_page_that_fails_leaves_the_older_one(tmp_path):
+    """A page that fails half-way leaves the older one as it was, and nothing beside it."""
+    place = tmp_path / "pages" / "out.html"
+    place.parent.mkdir()
+    place.write_text("old", encoding="utf-8")
+    with pytest.raises(UnicodeEncodeError):
+        simulatepage._replace(place, "x" * 100_000 + "\udc80")
+    assert place.read_text(encoding="utf-8") == "old"
+    assert [path.name for path in place.parent.iterdir()] == ["out.html"]
 
 
 def test_a_page_that_fails_while_it_is_written_is_told(lxgpu, trace):
