@@ -189,7 +189,7 @@ def test_a_clean_stop_and_a_thaw_by_start(bench, engine):
     assert engine.instance(name).power is Power.FROZEN
     engine.start(name)
     assert engine.instance(name).power is Power.RUNNING
-    engine.stop(name, timeout_s=60, force=False)
+    engine.stop(name, timeout_s=120, force=False)
     assert engine.instance(name).power is Power.STOPPED
 
 
