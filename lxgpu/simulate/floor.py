@@ -35,6 +35,8 @@ class Floor:
         self.stops = [0] * count
         self.delivered_gpu_s = self.lost_gpu_s = self.reclaimed_gpu_s = 0.0
         self.false_reclaims = self.events = 0
+        self.last_s = 0.0
+        """When a job last began, stopped, ended, or was done with a burst; a rule's own wake-ups do not count."""
         self.log: list[int] | None = None
         """For one who watches: each job that gets its cards, and as `~job` each that leaves them."""
         self._heap: list[Event] = []
@@ -48,6 +50,7 @@ class Floor:
 
     def start(self, job: int, place: Place) -> None:
         """Give a job its cards, so many of each server."""
+        self.last_s = self.now
         for server, gpus in place:
             self._change(server, -gpus)
         self.place[job] = place
@@ -63,6 +66,7 @@ class Floor:
     def stop(self, job: int) -> bool:
         """Take a job's cards; returns whether it was at work. What it did since its last save is lost."""
         item = self.jobs[job]
+        self.last_s = self.now
         at_work = self._since[job] is not None
         if at_work:
             self._interrupt(job, item)
@@ -139,6 +143,7 @@ class Floor:
         if since is None:
             self._turn(job)
             return True
+        self.last_s = self.now
         self.delivered_gpu_s += (self.now - since) * item.gpus
         self.lost_gpu_s += self._restart[job] * item.gpus
         self._since[job], self._done[job], self._restart[job] = None, 0.0, 0.0
@@ -151,6 +156,7 @@ class Floor:
 
     def _end(self, job: int) -> None:
         since, item = self._since[job], self.jobs[job]
+        self.last_s = self.now
         if since is not None:  # a holder's time is over in the midst of a burst
             self.delivered_gpu_s += (self.now - since) * item.gpus
             self.lost_gpu_s += min(self.now - since, self._restart[job]) * item.gpus

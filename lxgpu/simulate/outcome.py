@@ -110,10 +110,12 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def span_of(floor: Floor) -> tuple[float, float]:
-    """From the first submission to the last end; to the last event where a job never ended."""
-    begin = min((job.submit_s for job in floor.jobs), default=0.0)
-    ends = [floor.now if end is None else end for end in floor.finish]
-    return begin, max(ends, default=begin)
+    """From the first submission to the last thing that happened to a job, be it only the submission of one.
+
+    A rule's own wake-ups do not count: the same work would look worse under a rule that looks again and again.
+    """
+    submitted = [job.submit_s for job in floor.jobs]
+    return min(submitted, default=0.0), max(floor.last_s, *submitted, 0.0)
 
 
 def _utilization(floor: Floor) -> float | None:

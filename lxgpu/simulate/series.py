@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lxgpu.simulate.engine import Rule
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Job
-from lxgpu.simulate.outcome import group_of
+from lxgpu.simulate.outcome import group_of, span_of
 
 FREE = "(free)"
 """Stands for cards that nobody held."""
@@ -115,13 +115,13 @@ class Watcher:
 
     def series(self) -> Series:
         """What was seen, once all is over."""
-        now = self._floor.now
-        self._line.pass_to(now)
+        _, end_s = span_of(self._floor)
+        self._line.pass_to(end_s)
         curves = (self._held, self._working, self._waiting)
         for curve in curves:
-            curve.until(now)
+            curve.until(end_s)
         held, working, waiting = (curve.means() for curve in curves)
-        lasts_s = now - self._held.begin_s
+        lasts_s = end_s - self._held.begin_s
         return Series(lasts_s, self._held.step_s, held, working, waiting, self._line.told(self._names))
 
     def _moved(self, entry: int) -> None:

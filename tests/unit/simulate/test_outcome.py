@@ -6,9 +6,10 @@ import pytest
 
 from lxgpu.simulate.engine import play
 from lxgpu.simulate.floor import Floor
-from lxgpu.simulate.jobs import Burst, Job, Lab
+from lxgpu.simulate.jobs import Burst, Job, Lab, Workload
 from lxgpu.simulate.outcome import NO_GROUP, outcome, quantile
 from lxgpu.simulate.rules.line import Fifo
+from lxgpu.simulate.runs import Asked, run
 
 STORY = (
     Job("a", "ann", 2, 0.0, 100.0, group="red"),
@@ -57,6 +58,37 @@ def test_a_job_that_never_starts_is_counted_and_not_averaged():
     alone = _outcome((Job("d", "dan", 3, 30.0, 1.0, group="red"),))
     assert (alone.mean_wait_s, alone.p95_wait_s, alone.mean_jct_s) == (None, None, None)
     assert alone.wait_by_group == {"red": None}
+
+
+class Wakes(Fifo):
+    """First come first served, by a rule that looks again long after everything is over."""
+
+    def __init__(self, floor: Floor) -> None:
+        super().__init__(floor)
+        floor.wake(9e6)
+
+
+@pytest.mark.parametrize("late_s", [30.0, 400.0], ids=["asked for meanwhile", "asked for at the end"])
+def test_a_rules_own_wake_ups_change_no_figure(late_s):
+    """A rule's own wake-ups change no figure, nor what a page shows, where a job never starts."""
+    jobs = (*STORY[:2], Job("d", "dan", 3, late_s, 1.0, group="red"))
+    runs = [
+        run(
+            Workload("w", jobs),
+            Lab(1, 2),
+            Asked("fifo"),
+            lambda work, lab, _policy, by=by: _made(by, work, lab),
+            watch=True,
+        )
+        for by in (Fifo, Wakes)
+    ]
+    assert runs[0].outcome.utilization == runs[1].outcome.utilization == 250 / (2 * max(150, late_s))
+    assert runs[0].series == runs[1].series
+
+
+def _made(rule, workload, lab):
+    floor = Floor(workload.jobs, lab)
+    return floor, rule(floor)
 
 
 def test_nothing_at_all_has_no_figures():
