@@ -16,17 +16,27 @@ from lxgpu.simulate.jobs import NO_WORK, Burst, Job, Lab, Workload, in_time
 from lxgpu.simulate.readers.watching import Span, Watched
 
 TOGETHER = timedelta(minutes=1)
-"""Cards that a container got within this, for the same reservation or for none, are one hold."""
+"""Cards that a container got within this, for the same reservation or for none, and left within it, are one hold."""
 _WAITED = frozenset({Kind.REQUEST, Kind.RETURN})
 
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    """Cards that one container got at one time, as far as that is in the time looked at."""
+    """Cards that one container got at one time and left at one time, as far as that is in the time looked at.
+
+    `times` are those of each card: they may differ by `TOGETHER` at both ends.
+    """
 
     rows: tuple[Assignment, ...]
-    begin: datetime
-    end: datetime
+    times: tuple[Span, ...]
+
+    @property
+    def begin(self) -> datetime:
+        return min(begin for begin, _ in self.times)
+
+    @property
+    def end(self) -> datetime:
+        return max(end for _, end in self.times)
 
 
 def history(ground: Ground, *, since: datetime, now: datetime) -> Workload:
@@ -34,8 +44,9 @@ def history(ground: Ground, *, since: datetime, now: datetime) -> Workload:
 
     A hold is a job that keeps its cards for as long as they were held. It was submitted when it was asked for: for a
     request and a claim that is when they were made, else when it began. It works as its cards did (any of them), moved
-    to its submission; what nobody looked at counts as work. One that was taken and given back is two holds. Requests
-    that still wait are jobs that work all the time asked for; bookings to come are left out. A slot counts as a card.
+    to its submission; what nobody looked at counts as work. One that was taken and given back is two holds, and so are
+    cards that came together of which some left before the others: two jobs, asked for at once. Requests that still
+    wait are jobs that work all the time asked for; bookings to come are left out. A slot counts as a card.
 
     Raises:
         LxgpuError: `not_found`: nobody held a card in that time.
@@ -47,12 +58,12 @@ def history(ground: Ground, *, since: datetime, now: datetime) -> Workload:
     jobs = []
     held_s = unseen_s = 0.0
     for count, hold in enumerate(_holds((*ground.records.assignments, *ground.past), since, now)):
-        cards = [row.slot.gpu for row in hold.rows]
-        busy = watched.busy(hold.rows[0].instance, cards, hold.begin, hold.end)
+        cards = zip((row.slot.gpu for row in hold.rows), hold.times, strict=True)
+        busy = watched.busy(hold.rows[0].instance, cards)
         owner = owners.get(hold.rows[0].instance, hold.rows[0].instance)
         wish = wishes.get(hold.rows[0].reservation or "")
         jobs.append(_job(count, hold, busy, wish, since, owner=owner, group=_first(ground.groups_of(owner))))
-        held_s += len(cards) * (hold.end - hold.begin).total_seconds()
+        held_s += sum(_seconds(end, begin) for begin, end in hold.times)
         unseen_s += watched.unseen_s
     jobs += [_waiting(row, ground, since) for row in wishes.values() if row.pending and row.kind in _WAITED]
     if not jobs:
@@ -70,7 +81,7 @@ def own_lab(cards: Iterable[Card]) -> Lab | None:
 
 
 def _holds(rows: Iterable[Assignment], since: datetime, now: datetime) -> Iterator[_Hold]:
-    """What was held in the time, together what was got together; what is only promised is no hold."""
+    """What was held in the time, together what came and went together; what is only promised is no hold."""
     by_holder: dict[tuple[str, str], list[tuple[datetime, Assignment]]] = defaultdict(list)
     for row in rows:
         end = min(row.closed_at or now, now)
@@ -82,14 +93,20 @@ def _holds(rows: Iterable[Assignment], since: datetime, now: datetime) -> Iterat
         first = mine[0][0]
         for at, row in mine:
             if at - first > TOGETHER or row.slot in [one.slot for one in group]:
-                yield _hold(group, first, since, now)
+                yield from _parted(group, since, now)
                 group, first = [], at
             group.append(row)
-        yield _hold(group, first, since, now)
+        yield from _parted(group, since, now)
 
 
-def _hold(rows: Sequence[Assignment], first: datetime, since: datetime, now: datetime) -> _Hold:
-    return _Hold(tuple(rows), max(first, since), max(min(row.closed_at or now, now) for row in rows))
+def _parted(rows: Sequence[Assignment], since: datetime, now: datetime) -> Iterator[_Hold]:
+    """Cards that came together, by when they left."""
+    left = sorted(((min(row.closed_at or now, now), row) for row in rows), key=lambda one: one[0])
+    while left:
+        together = [one for one in left if one[0] - left[0][0] <= TOGETHER]
+        times = tuple((max(row.since or since, since), end) for end, row in together)
+        yield _Hold(tuple(row for _, row in together), times)
+        left = left[len(together) :]
 
 
 def _job(

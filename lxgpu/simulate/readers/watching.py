@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from lxgpu.model.rules import IdleRules
@@ -24,10 +24,10 @@ class Watched:
         for sample in samples:  # oldest first
             self._by_card[sample.uuid].append(sample)
 
-    def busy(self, instance: str, cards: Sequence[str], begin: datetime, end: datetime) -> list[Span]:
-        """When any of the cards worked for their holder, or may have, in a time; in order, without overlap."""
+    def busy(self, instance: str, cards: Iterable[tuple[str, Span]]) -> list[Span]:
+        """When any of the cards worked for their holder, or may have, each in its own time; in order, no overlap."""
         self.unseen_s = 0.0
-        found = sorted(span for card in cards for span in self._card_busy(instance, card, begin, end))
+        found = sorted(span for card, (begin, end) in cards for span in self._card_busy(instance, card, begin, end))
         joined: list[Span] = []
         for start, stop in found:
             if joined and start <= joined[-1][1]:

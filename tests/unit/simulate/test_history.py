@@ -117,6 +117,29 @@ def test_cards_that_came_apart_are_two_holds():
     assert [job.submit_s for job in read(held(0, 0.005), held(0.01, 3)).jobs] == [0, 36]
 
 
+def test_cards_that_were_given_back_before_the_others_are_a_hold_of_their_own():
+    """Cards that were given back before the others are a hold of their own: what the next one does is not theirs."""
+    rows = [held(0, 1, gpu=f"GPU-{number}") for number in (1, 2, 3)] + [held(0, 20, gpu="GPU-4")]
+    idle = [sample for row in rows for sample in watched(0, 1, 0, gpu=row.slot.gpu)]
+    others = [one for row in rows[:3] for one in watched(1, 20, 90, gpu=row.slot.gpu, instance="bob")]
+    samples = sorted([*idle, *watched(1, 20, 0, gpu="GPU-4"), *others], key=lambda sample: sample.at)
+    found = read(*rows, samples=samples)
+    assert [(job.gpus, job.submit_s, job.duration_s) for job in found.jobs] == [(3, 0, HOUR), (1, 0, 20 * HOUR)]
+    assert sum(job.demand_gpu_s for job in found.jobs) == 0
+    assert "not watched" not in found.source
+
+
+def test_a_card_counts_only_while_it_was_held():
+    """A card counts only while it was held, where those beside it came a little before and left a little after."""
+    minute = 1 / 60
+    beside = [*watched(0, minute, 90, gpu="GPU-2", instance="bob"), *watched(minute, 3 - minute, 0, gpu="GPU-2")]
+    samples = sorted([*watched(0, 3, 0), *beside], key=lambda sample: sample.at)
+    found = read(held(0, 3), held(minute, 3 - minute, gpu="GPU-2"), samples=samples)
+    (job,) = found.jobs
+    assert (job.gpus, job.submit_s, job.duration_s, job.bursts) == (2, 0, 3 * HOUR, NO_WORK)
+    assert "not watched" not in found.source
+
+
 @pytest.mark.parametrize(
     ("kind", "told", "submit_s"),
     [
