@@ -46,7 +46,7 @@ class Floor:
         self._done = [0.0] * count  # of the burst that is at work or wanted next, as far as it is saved
         self._restart = [0.0] * count
         self._since: list[float | None] = [None] * count  # at work since
-        self._taken: dict[int, float] = {}  # idle ones that were taken, and when
+        self._taken: dict[int, tuple[float, int]] = {}  # of whose idle cards were taken: when, and how many
 
     def start(self, job: int, place: Place) -> None:
         """Give a job its cards, so many of each server."""
@@ -63,15 +63,18 @@ class Floor:
                 self._push(self.now + self.jobs[job].duration_s, job, -1)
         self._turn(job)
 
-    def stop(self, job: int) -> bool:
-        """Take a job's cards; returns whether it was at work. What it did since its last save is lost."""
+    def stop(self, job: int, taken: int | None = None) -> bool:
+        """Take a job's cards; returns whether it was at work. What it did since its last save is lost.
+
+        `taken`: how many of them it loses, all where not said; it works with none of them until it is started again.
+        """
         item = self.jobs[job]
         self.last_s = self.now
         at_work = self._since[job] is not None
         if at_work:
             self._interrupt(job, item)
         elif item.bursts:
-            self._taken[job] = self.now
+            self._taken[job] = (self.now, item.gpus if taken is None else taken)
             wanted = self._wanted(job)
             self.false_reclaims += wanted is not None and wanted.start_s < self.now + SOON_S
         self.stops[job] += 1
@@ -183,9 +186,8 @@ class Floor:
         return item.bursts[self._burst[job]] if self._burst[job] < len(item.bursts) else None
 
     def _reclaimed(self, job: int) -> None:
-        taken = self._taken.pop(job, None)
-        if taken is not None:
-            self.reclaimed_gpu_s += (self.now - taken) * self.jobs[job].gpus
+        since, taken = self._taken.pop(job, (self.now, 0))
+        self.reclaimed_gpu_s += (self.now - since) * taken
 
     def _leave(self, job: int) -> None:
         if self.log is not None and self.place[job]:

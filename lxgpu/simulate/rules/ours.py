@@ -202,7 +202,7 @@ class Ours:
                     mine.discard(row.id)
                     lost.append(_job(row.instance))
         for taking in agenda.takings:
-            self._end_work(_job(taking.instance))
+            self._end_work(_job(taking.instance), taken=len(taking.slots))
             self._book(_job(taking.instance))
             rows = tuple(row for row in self.site.held(taking.instance) if row.slot in taking.slots)
             self._wake(host, self._floor.now + STOP_S, rows)
@@ -246,11 +246,11 @@ class Ours:
             if row is not None and row.state in {ReservationState.WAITING, ReservationState.SCHEDULED}:
                 self.site.write(replace(row, state=ReservationState.CANCELLED, closed_at=self.site.now))
 
-    def _end_work(self, job: int) -> None:
+    def _end_work(self, job: int, taken: int) -> None:
         if self._floor.place[job]:
             host = self._floor.place[job][0][0]
             self._at_rest.pop(job, None)
-            self._floor.stop(job)
+            self._floor.stop(job, taken)
             self._join(host, job)
             self._rests(job)  # what it keeps of its cards does nothing until it has them all again
 

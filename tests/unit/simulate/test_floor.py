@@ -113,6 +113,18 @@ def test_taken_idle_cards_count_as_reclaimed_until_the_hold_ends():
     assert floor.finish[0] == 1000
 
 
+@pytest.mark.parametrize(("taken", "counted"), [(1, 1), (3, 3), (None, 4)], ids=["one", "three", "not said: all"])
+def test_of_several_idle_cards_only_those_that_were_taken_count_as_reclaimed(taken, counted):
+    """Of several idle cards only those that were taken count as reclaimed, until all are back."""
+    floor = Floor([Job("h", "h", 4, 0.0, 1000.0, bursts=(Burst(0, 10),))], Lab(1, 4))
+    floor.start(0, ((0, 4),))
+    list(floor.pass_to(100.0))
+    floor.stop(0, taken)
+    list(floor.pass_to(400.0))
+    floor.start(0, ((0, 4),))
+    assert floor.reclaimed_gpu_s == 300 * counted
+
+
 @pytest.mark.parametrize(
     ("gpus", "place"),
     [

@@ -79,6 +79,15 @@ def test_the_card_of_an_idle_holder_goes_to_who_waits_and_comes_back():
     assert floor.delivered_gpu_s == 600 + 600 + 6000
 
 
+def test_of_an_idle_holders_two_cards_only_the_one_that_was_taken_counts_as_reclaimed():
+    """Of an idle holder's two cards only the one that was taken counts as reclaimed, until it is back."""
+    holder = _job("vision-1", 0, 50_000, gpus=2, bursts=(Burst(0, 600), Burst(20_000, 600)))
+    floor = _played(holder, _job("speech-1", 10, 3000))
+    taken_at = 600 + 1800 + CLASSES["normal"].grace_s
+    assert (floor.stops, floor.first_start[1]) == ([1, 0], taken_at + rule.STOP_S)
+    assert floor.reclaimed_gpu_s == rule.STOP_S + 3000
+
+
 def test_a_resting_holder_whom_nobody_waits_behind_keeps_the_card():
     """Idle is taken on demand only."""
     holder = _job("vision-1", 0, 50_000, bursts=(Burst(0, 600), Burst(20_000, 600)))
