@@ -22,6 +22,9 @@ DUE_MORE, DUE_MORE_S = 1.1, 600
 """Those who promised a deadline know it better: a tenth more, and ten minutes."""
 
 
+AGAIN, LONGEST_S = 2, 10 * 365 * 86400
+"""Who was cut off because the time was over asks for twice as much next time, and for no more than ten years."""
+
 PATIENT = 1.5
 """Who is due after so many times what they ask for begins in the class of batch jobs, and books ahead."""
 
@@ -32,6 +35,8 @@ class Owners:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._asked = 0
+        self._before_s: dict[str, float] = {}
+        """How long each batch job asked for last: who asks again did not get done in that."""
 
     def lease(self, name: str, item: Job, lasts_s: float) -> bool:
         """What `lxgpu attach` gives at once, where cards are free; whether it did."""
@@ -51,7 +56,8 @@ class Owners:
     def request(self, name: str, item: Job, *, left_s: float, hold_s: float, now_s: float) -> Reservation:
         """What `lxgpu reserve` without a time writes down.
 
-        `left_s` is how much longer a batch job needs, `hold_s` how much longer a holder wants its cards.
+        `left_s` is how much longer a batch job needs, `hold_s` how much longer a holder wants its cards. A batch job that
+        asks again had too little time: it asks for more than before, and for all that it still needs.
         """
         class_name = item.class_name or (USUAL if item.bursts or self._presses(item, left_s, now_s) else BATCH)
         row = Reservation(
@@ -62,7 +68,7 @@ class Owners:
             gpus=item.gpus,
             state=ReservationState.WAITING,
             created_at=self._site.now,
-            duration_s=max(1, int(hold_s if item.bursts else _asked_s(item, left_s))),
+            duration_s=max(1, int(hold_s if item.bursts else self._lasts_s(name, item, left_s))),
             class_name=class_name,
             soft=is_soft(self._site.policy, class_name),
         )
@@ -84,6 +90,15 @@ class Owners:
                 self._site.write(*rows)
                 return host, rows
         return None
+
+    def _lasts_s(self, name: str, item: Job, left_s: float) -> float:
+        lasts_s = _asked_s(item, left_s)
+        before_s = self._before_s.get(name)
+        if before_s is not None:
+            whole_s = left_s + item.restart_s + item.checkpoint_s
+            lasts_s = max(lasts_s, whole_s, min(AGAIN * before_s, LONGEST_S))
+        self._before_s[name] = lasts_s
+        return lasts_s
 
     def _presses(self, item: Job, left_s: float, now_s: float) -> bool:
         """Whether a deadline leaves no time to run where one yields and to run again."""

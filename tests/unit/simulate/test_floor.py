@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lxgpu.simulate.engine import play
+from lxgpu.errors import LxgpuError
+from lxgpu.simulate.engine import VAIN, VAIN_EACH, play
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Burst, Job, Lab
 from lxgpu.simulate.room import Room
@@ -161,3 +162,47 @@ def test_first_come_first_served_waits_for_the_first_one_and_the_shortest_may_ov
         play(floor, rule(floor))
         starts[rule] = floor.first_start
     assert starts == {Fifo: [0, 100, 150], Sjf: [0, 110, 100]}
+
+
+class InVain:
+    """A rule that gives the only card to a batch job and takes it back a second later, over and over."""
+
+    def __init__(self, floor: Floor) -> None:
+        self._floor, self._at = floor, 0.0
+
+    def asked(self, job: int) -> None:
+        """It is decided on at once."""
+
+    def ended(self, job: int) -> None:
+        """Never mind."""
+
+    def turned(self, job: int) -> None:
+        """Never mind."""
+
+    def decide(self) -> None:
+        """Take it or give it each second; of a job that ended nothing is left to do."""
+        if self._floor.finish[0] is not None or self._floor.now < self._at:
+            return
+        if self._floor.place[0]:
+            self._floor.stop(0)
+        else:
+            self._floor.start(0, ((0, 1),))
+        self._at = self._floor.now + 1
+        self._floor.wake(self._at)
+
+
+def test_a_rule_that_stops_a_job_for_ever_is_an_error_and_no_endless_run():
+    """What was done is lost each time, since it is never saved."""
+    floor = Floor([Job("a", "a", 1, 0.0, 100.0)], Lab(1, 1))
+    with pytest.raises(LxgpuError, match="does not end") as caught:
+        play(floor, InVain(floor))
+    assert caught.value.code == "internal"
+    assert floor.stops[0] < 2 * (VAIN + VAIN_EACH)
+
+
+def test_who_is_stopped_often_and_saves_a_little_each_time_gets_done():
+    """However often it is: a second of work is saved in each turn."""
+    turns = 2 * (VAIN + VAIN_EACH)
+    floor = Floor([Job("a", "a", 1, 0.0, turns + 0.5, checkpoint_s=1, restart_s=0)], Lab(1, 1))
+    play(floor, InVain(floor))
+    assert floor.stops[0] == turns

@@ -182,3 +182,13 @@ def test_who_has_a_deadline_has_the_latest_start_that_keeps_it_booked(monkeypatc
     late = [_job(f"speech-{number}", 20, 30_000, class_name="normal") for number in range(4)]
     floor = _played(*long, due, *late, policy=_UNSHARED)
     assert (floor.finish[2] <= 65_000) is in_time
+
+
+@pytest.mark.parametrize("deadline_s", [None, 40_000])
+def test_who_asked_for_too_little_asks_for_more_next_time_and_gets_done(deadline_s):
+    """Ten minutes are asked for, two hours are needed, and work is saved each half hour: the second time is enough."""
+    short = _job("vision-1", 0, 7200, asked_s=600, deadline_s=deadline_s)
+    others = [_job(f"speech-{number}", 100, 7200, asked_s=600) for number in range(3)]
+    floor = _played(short, *others, lab=Lab(1, 1), policy=_UNSHARED)
+    assert None not in floor.finish
+    assert max(floor.stops) <= 2
