@@ -66,3 +66,8 @@ def n_gpus(count: int) -> str:
 def format_percent(percent: float) -> str:
     """Writes a share: `90%`, `0.5%`."""
     return f"{percent:g}%"
+
+
+def short_name(name: str, most: int = 24) -> str:
+    """A name of so many characters at most: the end of a longer one is left out."""
+    return name if len(name) <= most else name[: most - 1] + "…"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lxgpu.cli import simulateinput, simulatepage
 from lxgpu.cli.render import Column, Output, Screen
-from lxgpu.figures import HOUR, n_gpus, short_duration
+from lxgpu.figures import HOUR, n_gpus, short_duration, short_name
 from lxgpu.simulate.jobs import Lab, Workload
 from lxgpu.simulate.runs import OURS, Asked, Run, asked, fitting, lacking, run
 
@@ -31,7 +31,7 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
     for figures in (one.outcome for one in done):
         if figures.never_started:
             out.screen.warn(f"{figures.name}: {figures.never_started:,} of {figures.jobs:,} jobs never started")
-    out.items("simulations", [one.outcome for one in done], COLUMNS, title=title(workload, lab))
+    out.items("simulations", [one.outcome for one in done], columns(done), title=title(workload, lab))
     if wanted.html is not None:
         simulatepage.write(wanted.html, workload, lab, done)
         out.screen.note(f"page: {wanted.html}")
@@ -99,10 +99,11 @@ def _gpu_hours(value: float) -> str:
 
 
 def _by_group(groups: dict[str, float | None]) -> str:
-    known = [f"{name} {short_duration(wait)}" for name, wait in groups.items() if wait is not None]
+    known = [f"{short_name(name)} {'never' if wait is None else short_duration(wait)}" for name, wait in groups.items()]
     return ", ".join(known[:_MOST]) + (f" and {len(known) - _MOST} more" if len(known) > _MOST else "") or "-"
 
 
+NEVER = Column("NEVER", "never_started", lambda count: f"{count:,}", wide=True)
 COLUMNS = (
     Column("RULE", "rule"),
     Column("POLICY", "policy"),
@@ -117,9 +118,17 @@ COLUMNS = (
     Column("MISSED", "deadline_misses", wide=True),
     Column("RECLAIMED", "idle_reclaimed_gpu_s", _gpu_hours, wide=True),
     Column("FALSE", "false_reclaims", wide=True),
-    Column("NEVER", "never_started", wide=True),
+    NEVER,
     Column("LEFT OUT", "left_out", wide=True),
     Column("TOOK", "wall_s", lambda seconds: f"{seconds:.2f}s", wide=True),
     Column("EVENTS", "events", lambda count: f"{count:,}", wide=True),
     Column("WAIT BY GROUP", "wait_by_group", _by_group),
 )
+
+
+def columns(done: Sequence[Run]) -> Sequence[Column]:
+    """The columns for these runs: NEVER stands in the plain table too where a wait is missing from the means."""
+    if not any(one.outcome.never_started for one in done):
+        return COLUMNS
+    shown = Column(NEVER.header, NEVER.value, NEVER.text)
+    return [shown if column is NEVER else column for column in COLUMNS]

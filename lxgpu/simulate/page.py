@@ -39,12 +39,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything that the template shows. `columns` are the runs; each row has a cell for each."""
+    """Everything that the template shows. `columns` are the runs; each row has a cell for each, `notes` stand below."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    notes: tuple[str, ...]
     sections: tuple[Section, ...]
 
 
@@ -58,11 +59,14 @@ def page_of(workload: Workload, lab: Lab, runs: Sequence[Run]) -> Page:
     names = short_names([one.outcome for one in runs])
     named = dict(zip(names, runs, strict=True))
     draw = _Drawings(workload, lab, named)
+    begun = [[wait is not None for wait in one.waits] for one in runs]
+    apart = {number for number, some in enumerate(begun) if some != begun[0]}
     return Page(
         title=f"{workload.name}: {', '.join(names)}",
         facts=tuple(_facts(workload, lab, runs)),
         columns=tuple(names),
-        rows=rows_of([one.outcome for one in runs]),
+        rows=rows_of([one.outcome for one in runs], apart),
+        notes=tuple(_notes(named, apart=bool(apart))),
         sections=tuple(_numbered(draw.sections())),
     )
 
@@ -85,6 +89,16 @@ def _facts(workload: Workload, lab: Lab, runs: Sequence[Run]) -> Iterator[tuple[
         yield "Asked for", f"{demand / HOUR:,.0f} GPU-hours of work"
     if workload.source:
         yield "Input", workload.source
+
+
+def _notes(runs: Mapping[str, Run], *, apart: bool) -> Iterator[str]:
+    """How many waits are missing from the means, and what follows from that."""
+    never = {name: one.outcome for name, one in runs.items() if one.outcome.never_started}
+    if never:
+        counts = (f"{one.never_started:,} of {one.jobs:,} under {name}" for name, one in never.items())
+        yield f"Jobs that never began: {', '.join(counts)}. No wait of theirs is in the figures above."
+    if apart:
+        yield "Where other jobs began than in the first run, waits and times to the end are not compared with it."
 
 
 def _numbered(sections: Iterator[tuple[str, str, list[tuple[str, str, str]]]]) -> Iterator[Section]:

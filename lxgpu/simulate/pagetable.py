@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
-from lxgpu.figures import HOUR, short_duration
+from lxgpu.figures import HOUR, short_duration, short_name
 from lxgpu.simulate.outcome import Outcome
 
 UNKNOWN = "–"  # noqa: RUF001 -- a dash, for people
@@ -23,10 +23,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure under each run; `unit` and what it is stand at its head."""
+    """A figure under each run; `unit` and what it is stand at its head. `whole` is the name where that is shortened."""
 
     name: str
     cells: tuple[Cell, ...]
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +36,26 @@ class _Figure:
     value: Callable[[Outcome], float | None]
     text: Callable[[float], str]
     better: int = 0  # 1: more of it, -1: less of it, 0: it is no matter of better
+    of_begun: bool = False  # it is of those jobs only that began
+    whole: str = ""
 
 
-def rows_of(outcomes: Sequence[Outcome]) -> tuple[Row, ...]:
-    """All figures of the runs."""
+def rows_of(outcomes: Sequence[Outcome], apart: Container[int] = ()) -> tuple[Row, ...]:
+    """All figures of the runs; `apart` are the numbers of those in which other jobs began than in the first."""
     groups = sorted({group for one in outcomes for group in one.wait_by_group})
     waits = [_of_group(group) for group in groups] if len(groups) > 1 else []
-    return tuple(Row(figure.name, tuple(_cells(figure, outcomes))) for figure in (*_WAITS, *waits[:_GROUPS], *_OTHERS))
+    figures = (_USE, *_WAITS, *waits[:_GROUPS], *_OTHERS)
+    return tuple(Row(figure.name, tuple(_cells(figure, outcomes, apart)), figure.whole) for figure in figures)
 
 
-def _cells(figure: _Figure, outcomes: Sequence[Outcome]) -> list[Cell]:
+def _cells(figure: _Figure, outcomes: Sequence[Outcome], apart: Container[int]) -> list[Cell]:
     first = figure.value(outcomes[0])
     cells = []
     for number, one in enumerate(outcomes):
         value = figure.value(one)
         if value is None:
             cells.append(Cell(UNKNOWN))
-        elif number == 0 or not figure.better or not first:
+        elif number == 0 or not figure.better or not first or (figure.of_begun and number in apart):
             cells.append(Cell(figure.text(value)))
         else:
             cells.append(Cell(figure.text(value), *_change(value / first - 1, figure.better)))
@@ -74,18 +78,22 @@ def _gpu_hours(value: float) -> str:
 
 
 def _of_group(group: str) -> _Figure:
-    return _Figure(f"… of {group}", lambda one: one.wait_by_group.get(group), short_duration, -1)
+    short = short_name(group)
+    whole = "" if short == group else group
+    return _Figure(
+        f"… of {short}", lambda one: one.wait_by_group.get(group), short_duration, -1, of_begun=True, whole=whole
+    )
 
 
 _GROUPS = 30
+_USE = _Figure("Use", lambda one: one.utilization, lambda share: f"{100 * share:.1f} %", 1)
 _WAITS = (
-    _Figure("Use", lambda one: one.utilization, lambda share: f"{100 * share:.1f} %", 1),
-    _Figure("Wait, median", lambda one: one.median_wait_s, short_duration, -1),
-    _Figure("Wait, 95th of 100", lambda one: one.p95_wait_s, short_duration, -1),
-    _Figure("Wait, mean", lambda one: one.mean_wait_s, short_duration, -1),
+    _Figure("Wait, median", lambda one: one.median_wait_s, short_duration, -1, of_begun=True),
+    _Figure("Wait, 95th of 100", lambda one: one.p95_wait_s, short_duration, -1, of_begun=True),
+    _Figure("Wait, mean", lambda one: one.mean_wait_s, short_duration, -1, of_begun=True),
 )
 _OTHERS = (
-    _Figure("From submission to end, mean", lambda one: one.mean_jct_s, short_duration, -1),
+    _Figure("From submission to end, mean", lambda one: one.mean_jct_s, short_duration, -1, of_begun=True),
     _Figure("Preemptions", lambda one: one.preemptions, _count, -1),
     _Figure("Lost work, GPU-hours", lambda one: one.lost_gpu_s, _gpu_hours, -1),
     _Figure("Deadlines missed", lambda one: one.deadline_misses, _count, -1),

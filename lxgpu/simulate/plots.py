@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lxgpu.errors import LxgpuError
-from lxgpu.figures import DAY, HOUR, MINUTE, WEEK
+from lxgpu.figures import DAY, HOUR, MINUTE, WEEK, short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -271,7 +271,7 @@ def _unit(span_s: float) -> tuple[int, str]:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    return short_name(name, _LONGEST)
 
 
 def _room(count: int) -> float:

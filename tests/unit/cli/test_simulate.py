@@ -344,6 +344,29 @@ def test_policies_are_runs_of_lxgpu_side_by_side(lxgpu, trace, tmp_path):
     assert f"warning: lxgpu {named['narrow.yaml']}: 2 of 4 jobs never started" in ran.stderr
 
 
+def test_who_never_began_stands_in_the_plain_table(lxgpu, trace, tmp_path):
+    """Who never began stands in the plain table, and a group of which nobody did is named; else there is no column."""
+    policy = tmp_path / "narrow.yaml"
+    classes = "classes: {normal: {priority: 50}, scavenge: {priority: 10}}"
+    groups = "groups: {vision: {members: [vision], total: {limit: 0}}}"
+    policy.write_text(f"version: 1\ndefaults: {{limit: 2}}\n{classes}\n{groups}\n", encoding="utf-8")
+    ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--policy", str(policy))
+    assert ran.returncode == 0, ran.stderr
+    _, head, *rows = ran.stdout.splitlines()
+    at = head.index("NEVER")
+    assert [row[at:].split()[0] for row in rows] == ["0", "2"]
+    assert rows[1].endswith(", vision never")
+    assert "NEVER" not in lxgpu("simulate", trace, *LAB, "--rule", "fifo").stdout
+
+
+def test_long_names_do_not_push_the_table_aside(lxgpu, tmp_path):
+    """Long names of groups are shortened in the table and whole in documents."""
+    path, name = tmp_path / "long.csv", "g" * 300
+    path.write_text(f"{JOBS.splitlines()[0]}\na,{name},1,0,60\n", encoding="utf-8")
+    assert lxgpu("simulate", str(path), *LAB, "--rule", "fifo").stdout.endswith(f"  {'g' * 23}… 0s\n")
+    assert name in lxgpu("simulate", str(path), *LAB, "--rule", "fifo", "-o", "json").stdout
+
+
 def _documented():
     """The calls of `lxgpu simulate` in the documents, as words."""
     texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("docs/simulate.md", "README.md")]

@@ -127,7 +127,7 @@ def test_every_plot_is_told_in_words_too(text):
 
 def test_names_are_text_wherever_they_stand():
     """Names are text wherever they stand: no markup, no formulas, whole in the table."""
-    nasty = ("<script>alert(1)</script>", "$x^2$ & co", '"quoted"')
+    nasty = ("<script>go(1)</script>", "$x^2$ & co", '"quoted"')
     jobs = tuple(
         replace(job, group=nasty[at % 3]) for at, job in enumerate([*WORK.jobs, *(replace(WORK.jobs[0], id="z"),)])
     )
@@ -185,6 +185,32 @@ def test_a_figure_is_compared_with_the_first_run():
     assert rows["Wait, median"][1].text == "–"  # noqa: RUF001 -- as shown
     assert rows["Wait, 95th of 100"][1].change == "same"
     assert {cells[0].change for cells in rows.values()} == {""}
+
+
+def test_waits_of_other_jobs_are_not_compared():
+    """Where other jobs began than in the first run no wait is compared, but what is of all jobs is; both are told."""
+    few = replace(WORK, jobs=(*WORK.jobs, replace(WORK.jobs[1], id="x", group="red", gpus=4)))
+    first, other = (run(few, LAB, Asked(rule), make(rule), watch=True) for rule in ("sjf", "fifo"))
+    gone = replace(other.outcome, never_started=1, utilization=other.outcome.utilization / 2)
+    other = replace(other, outcome=gone, waits=(*other.waits[:-1], None))
+    page = page_of(few, LAB, [first, other])
+    changes = {row.name: row.cells[1].change for row in page.rows}
+    waits = {name for name in changes if name.startswith(("Wait", "…", "From"))}
+    assert len(waits) == 6
+    assert {changes[name] for name in waits} == {""}
+    assert changes["Use"]
+    assert page.notes[0].startswith("Jobs that never began: 1 of 5 under fifo.")
+    assert "not compared" in page.notes[1]
+    assert all(note in Seen(_text(few, runs=[first, other])).text for note in page.notes)
+    assert page_of(few, LAB, [first, first]).notes == ()
+
+
+def test_a_long_name_of_a_group_is_short_in_the_table_and_whole_as_its_title():
+    """A long name of a group is short in the table, and whole in its title."""
+    name = '"><i>' + "a" * 40
+    seen = Seen(_text(replace(WORK, jobs=(*WORK.jobs, replace(WORK.jobs[0], id="z", group=name)))))
+    assert ("th", {"scope": "row", "title": name}) in seen.tags
+    assert f"… of {name[:23]}…" in seen.text
 
 
 def test_policies_are_called_by_their_files_where_that_tells_them_apart():
