@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Job
 
+_ROUNDED = 1e-9
+"""A product such as 0.95 x 60 may come out so much too large, or a little less."""
 NO_GROUP = "(no group)"
 """What jobs count under whose input names no group."""
 
@@ -73,7 +75,7 @@ def outcome(floor: Floor, *, rule: str, policy: str | None, left_out: int, wall_
         utilization=_utilization(floor),
         mean_wait_s=mean(known),
         median_wait_s=quantile(known, 0.5),
-        p95_wait_s=quantile(known, 0.95),
+        p95_wait_s=rank(known, 0.95),
         wait_by_group={group: mean(some) for group, some in by_group.items()},
         mean_jct_s=mean(ends),
         preemptions=sum(floor.stops),
@@ -107,6 +109,11 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def rank(ordered: Sequence[float], share: float) -> float | None:
+    """The least of ordered values that at least so large a share of them does not exceed (nearest rank)."""
+    return ordered[max(ceil(share * len(ordered) - _ROUNDED), 1) - 1] if ordered else None
 
 
 def span_of(floor: Floor) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import PurePath
 from lxgpu.figures import DAY, HOUR, n_gpus, short_duration
 from lxgpu.simulate import plots
 from lxgpu.simulate.jobs import Lab, Workload
-from lxgpu.simulate.outcome import Outcome, group_of, mean, quantile
+from lxgpu.simulate.outcome import Outcome, group_of, mean, quantile, rank
 from lxgpu.simulate.pagetable import Row, rows_of
 from lxgpu.simulate.plots import Spread
 from lxgpu.simulate.runs import Run
@@ -140,9 +141,7 @@ class _Drawings:
         points = {}
         for name, one in self._runs.items():
             known = sorted(wait for wait in one.waits if wait is not None)
-            some = [at / _POINTS for at in range(_POINTS + 1)] if known else []
-            started = len(known) / max(len(one.waits), 1)
-            points[name] = [(quantile(known, share) or 0.0, share * started) for share in some]
+            points[name] = list(steps_of(known, len(one.waits)))
         return "All jobs", f"Share of jobs by wait, for {_and(self._runs)}", plots.shares(points)
 
     def _spreads(self) -> tuple[str, str, str]:
@@ -211,8 +210,22 @@ class _Drawings:
         return "Lost work", f"Lost work in GPU-hours, for {_and(self._runs)}", svg
 
 
+def steps_of(known: Sequence[float], jobs: int) -> Iterator[tuple[float, float]]:
+    """The waits of those that began, in order, as steps: at each the share of all the jobs that waited no longer.
+
+    Of many waits some are left out; each step that is there is exact.
+    """
+    if known:
+        yield 0.0, bisect_right(known, 0.0) / jobs
+    for place in range(0, len(known), max(1, len(known) // _POINTS)):
+        yield known[place], bisect_right(known, known[place]) / jobs
+    if known:
+        yield known[-1], len(known) / jobs
+
+
 def _spread(known: Sequence[float]) -> Spread:
-    low, quarter, median, most, high = (quantile(known, share) or 0.0 for share in (0.05, 0.25, 0.5, 0.75, 0.95))
+    quarter, median, most = (quantile(known, share) or 0.0 for share in (0.25, 0.5, 0.75))
+    low, high = (rank(known, share) or 0.0 for share in (0.05, 0.95))
     return Spread(low, quarter, median, most, high, mean(known) or 0.0)
 
 

@@ -7,7 +7,7 @@ import pytest
 from lxgpu.simulate.engine import play
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Burst, Job, Lab, Workload
-from lxgpu.simulate.outcome import NO_GROUP, outcome, quantile
+from lxgpu.simulate.outcome import NO_GROUP, outcome, quantile, rank
 from lxgpu.simulate.rules.line import Fifo
 from lxgpu.simulate.runs import Asked, run
 
@@ -29,7 +29,7 @@ def test_the_figures_of_a_small_story_are_those_worked_out_by_hand():
     """The figures of a small story are those worked out by hand."""
     found = _outcome(STORY)
     assert (found.jobs, found.never_started) == (3, 0)
-    assert (found.mean_wait_s, found.median_wait_s, found.p95_wait_s) == (170 / 3, 80, 80 + 0.9 * 10)
+    assert (found.mean_wait_s, found.median_wait_s, found.p95_wait_s) == (170 / 3, 80, 90)
     assert found.wait_by_group == {NO_GROUP: 80, "blue": 90, "red": 0}
     assert found.mean_jct_s == (100 + 140 + 160) / 3
     assert found.utilization == pytest.approx((200 + 50 + 80) / (2 * 180))
@@ -104,3 +104,12 @@ def test_nothing_at_all_has_no_figures():
 def test_a_quantile_lies_on_the_line_between_two_values(values, share, wanted):
     """A quantile lies on the line between two values."""
     assert quantile(values, share) == (wanted if wanted is None else pytest.approx(wanted))
+
+
+@pytest.mark.parametrize("count", [1, 2, 19, 20, 21, 40, 60, 100, 700, 1001])
+def test_19_of_20_do_not_exceed_the_95th_of_100_and_of_no_lesser_value_that_is_true(count):
+    """At least 19 of 20 values do not exceed the 95th of 100, which is one of them; fewer do with the one before."""
+    found = rank(range(count), 0.95)
+    assert 20 * (found + 1) >= 19 * count > 20 * found
+    assert rank([], 0.95) is None
+    assert rank([7, 8, 9], 0.0) == 7

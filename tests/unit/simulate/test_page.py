@@ -13,7 +13,7 @@ from lxgpu.drivers.texts import JinjaTexts
 from lxgpu.simulate import plots
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Burst, Job, Lab, Workload
-from lxgpu.simulate.page import page_of, short_names
+from lxgpu.simulate.page import page_of, short_names, steps_of
 from lxgpu.simulate.pagetable import rows_of
 from lxgpu.simulate.rules import make
 from lxgpu.simulate.runs import Asked, run
@@ -211,6 +211,20 @@ def test_a_long_name_of_a_group_is_short_in_the_table_and_whole_as_its_title():
     seen = Seen(_text(replace(WORK, jobs=(*WORK.jobs, replace(WORK.jobs[0], id="z", group=name)))))
     assert ("th", {"scope": "row", "title": name}) in seen.tags
     assert f"… of {name[:23]}…" in seen.text
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 400, 3001])
+def test_the_curve_of_the_waits_is_made_of_steps_that_are_true(count):
+    """Each step says which share of all jobs waited no longer, up to those that began; few jobs are all there."""
+    known = sorted(float(at * at % 97) for at in range(count))
+    steps = list(steps_of(known, count + 3))
+    assert all(share == sum(one <= wait for one in known) / (count + 3) for wait, share in steps)
+    assert [steps[0][0], *steps[-1]] == [0, known[-1], count / (count + 3)]
+    assert steps == sorted(steps)
+    assert len(steps) < 510
+    if count < 250:
+        assert {wait for wait, _ in steps} == {0, *known}
+    assert list(steps_of([], 3)) == []
 
 
 def test_policies_are_called_by_their_files_where_that_tells_them_apart():
