@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.quota import Policy
+from lxgpu.model.quota import EVERYBODY, Policy
 from lxgpu.simulate.jobs import Lab, Workload
 
 
@@ -48,12 +49,40 @@ def demand_by_group(workload: Workload) -> dict[str, float]:
 
 
 def guaranteed(workload: Workload, policy: Policy | None) -> dict[str, int]:
-    """The cards that a policy guarantees each group of the workload when it starts; none to one it does not know."""
-    known = policy.groups if policy is not None else {}
-    return {
-        name: policy.group_total(name, workload.start).guaranteed if policy is not None and name in known else 0
-        for name in demand_by_group(workload)
-    }
+    """The cards that a policy guarantees each group of the workload when it starts; none to one it does not know.
+
+    That is what it guarantees the group together or, if that is more, what it guarantees the members one by one.
+    """
+    found = dict.fromkeys(demand_by_group(workload), 0)
+    if policy is None:
+        return found
+    each: Counter[str] = Counter()
+    for person, group in _at_home(workload, policy).items():
+        groups = policy.groups_of(person, ()) | {group}
+        each[group] += policy.entitlement(person, groups, workload.start).guaranteed
+    for name in found.keys() & policy.groups.keys():
+        found[name] = max(policy.group_total(name, workload.start).guaranteed, each[name])
+    return found
+
+
+def _at_home(workload: Workload, policy: Policy) -> dict[str, str]:
+    """Of each member the one group in which they count: where they ask first, else the first by name with them in it.
+
+    Whom a group means by `*` or `@unix-group` is not known; whoever asks under such a group is taken for one of them.
+    """
+    asks: dict[str, str] = {}
+    for person, name in dict.fromkeys((job.owner, job.group) for job in workload.jobs):
+        members = policy.groups[name].members if name in policy.groups else ()
+        if person in members or any(map(_many, members)):
+            asks.setdefault(person, name)
+    named: dict[str, str] = {}
+    for name, group in sorted(policy.groups.items()):
+        named |= {person: name for person in group.members if not _many(person) and person not in named}
+    return named | asks
+
+
+def _many(member: str) -> bool:
+    return member == EVERYBODY or member.startswith("@")
 
 
 def divided(weights: Mapping[str, float], total: int, least: int = 0) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.quota import Group, Policy, Total
+from lxgpu.model.quota import Group, Policy, Terms, Total
 from lxgpu.simulate.jobs import Job, Lab, Workload
 from lxgpu.simulate.shares import divided, owned_cards, owned_servers
 
@@ -59,6 +59,35 @@ def test_with_a_policy_its_guarantees_count():
     policy = _policy(a=16, b=16, other=64)
     assert owned_servers(workload, Lab(4, 8), policy) == {"a": 2, "b": 1, "c": 1}
     assert owned_cards(workload, Lab(4, 8), policy) == {"a": 16, "b": 16, "c": 0}
+
+
+@pytest.mark.parametrize(
+    ("members", "total", "cards"),
+    [
+        (("a", "ann"), 0, 4),
+        (("a", "ann"), 3, 4),
+        (("a", "ann"), 9, 9),
+        (("ann", "ben", "b"), 0, 4),
+        (("@staff",), 0, 2),
+        (("*",), 1, 2),
+        ((), 5, 5),
+    ],
+    ids=[
+        "each of two",
+        "each, and less together",
+        "more together",
+        "who asks elsewhere counts there",
+        "whom a Unix group means is who asks",
+        "everybody is who asks",
+        "nobody",
+    ],
+)
+def test_what_is_guaranteed_to_each_member_is_the_groups_too(members, total, cards):
+    """What is guaranteed to each member is the group's too, if that is more than what it has together."""
+    one = Group("a", members, Total(guaranteed=total), each=Terms(guaranteed=2, limit=8))
+    policy = Policy(groups={"a": one, "b": Group("b", ("b",), Total(guaranteed=1))})
+    workload = _workload(a=100, b=300)
+    assert owned_cards(workload, Lab(4, 8), policy)["a"] == cards
 
 
 def test_a_policy_without_guarantees_divides_servers_by_demand():
