@@ -240,12 +240,14 @@ _WAITS = (
     " 5th to the 95th of a hundred."
 )
 _USE = (
-    "Cards at work, cards that are held and idle, and the cards there are; means over equal steps. The last plot counts"
-    " the jobs that have not begun."
+    "Cards at work, cards that are held and idle, and the cards there are; means over equal steps. What a job keeps"
+    " under lxgpu while others of its cards are gone is not drawn as held. The last plot counts the jobs that have not"
+    " begun."
 )
 _WHOM = (
     "Each bar is all the waiting of a group, before the first start. Its parts say who held the cards meanwhile: at any"
-    " moment each group counts with its share of the lab. Hatched: cards that were free, and did not fit or were kept."
+    " moment each group counts with its share of the lab. Hatched: cards that were free and did not fit, or were kept"
+    " back: for somebody else, or by a job that has lost others of its cards and cannot work with these."
 )
 _LOST = (
     "A job that is stopped loses what it did since its last save, and the time to load it again. A holder whose idle"

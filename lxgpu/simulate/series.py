@@ -10,8 +10,8 @@ from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Job
 from lxgpu.simulate.outcome import group_of, span_of
 
-FREE = "(free)"
-"""Stands for cards that nobody held."""
+FREE = "(free or kept)"
+"""Stands for cards on which nobody could work: free ones, and those that a job keeps of a set that is not whole."""
 OTHERS = "(others)"
 """Stands for all groups but the largest ones."""
 _GROUPS = 7

@@ -125,6 +125,21 @@ def test_every_plot_is_told_in_words_too(text):
         assert axis in seen.text
 
 
+def test_cards_that_are_kept_of_a_set_that_is_not_whole_are_not_called_free():
+    """Cards that are kept of a set that is not whole are not called free, where they are drawn like free ones."""
+    jobs = (
+        Job("h", "h", 4, 0, 90_000, group="red", bursts=(Burst(0, 600), Burst(80_000, 100))),
+        Job("a", "a", 1, 10, 9000, group="blue"),
+        Job("b", "b", 1, 20, 300, group="blue"),
+    )
+    seen = run(Workload("w", jobs), LAB, Asked("lxgpu"), make("lxgpu"), watch=True)
+    assert seen.stops[0] == 1
+    said = Seen(_text(Workload("w", jobs), runs=[seen])).text
+    assert "(free or kept)" in said
+    assert "(free)" not in said
+    assert "by a job that has lost others of its cards" in said
+
+
 def test_names_are_text_wherever_they_stand():
     """Names are text wherever they stand: no markup, no formulas, whole in the table."""
     nasty = ("<script>go(1)</script>", "$x^2$ & co", '"quoted"')
