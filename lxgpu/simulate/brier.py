@@ -1,6 +1,7 @@
 """What the forecast is worth on made-up labs, one with office hours and one without: see `lxgpu.policy.brier`.
 
 It must win in the first and must not in the second, where there is nothing to know: only luck could make it win.
+For the benchmarks and tests: no command of lxgpu calls this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small lab's part of a large trace."""
+"""A small lab's part of a large trace; for the benchmarks and tests, no command of lxgpu calls this."""
 
 from __future__ import annotations
 
