@@ -34,7 +34,7 @@ def cell(value: object, *, unknown: str = "-") -> str:
         case list():
             return ",".join(cell(item, unknown=unknown) for item in simple) or ("-" if unknown else "")
         case dict():
-            return ",".join(f"{key}={cell(item, unknown=unknown)}" for key, item in simple.items())
+            return ",".join(f"{cell(key)}={cell(item, unknown=unknown)}" for key, item in simple.items())
         case _:
             from lxgpu.cli.render import tame  # noqa: PLC0415 -- it imports this module
 

@@ -282,7 +282,7 @@ class Output:
         shown = [column for column in columns if self.form == "wide" or not column.wide]
         cells = [[column.cell(row) for column in shown] for row in rows]
         if title and self.header:
-            self.screen.data(title)
+            self.screen.data(tame(title))
         if not rows:
             if empty:
                 self.screen.note(empty)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lxgpu.cli.render import tame
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def write(path: Path, workload: Workload, lab: Lab, runs: Sequence[Run]) -> None
     from lxgpu import __version__, wiring  # noqa: PLC0415 -- for pages only
     from lxgpu.simulate.page import page_of  # noqa: PLC0415
 
-    text = wiring.texts().render(TEMPLATE, page=page_of(workload, lab, runs), version=__version__)
+    text = tame(wiring.texts().render(TEMPLATE, page=page_of(workload, lab, runs), version=__version__))
     try:
         _replace(path, text)
     except OSError as error:

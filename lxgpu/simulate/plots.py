@@ -7,8 +7,10 @@ dashes too, and bars have outlines, so that no colour alone says anything.
 from __future__ import annotations
 
 import io
+import logging
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,6 +85,7 @@ def need() -> None:
     Raises:
         LxgpuError: `no_plots`: it is not installed.
     """
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no words on its cache: that is no matter of the page's
     try:
         import matplotlib as mpl  # noqa: F401, PLC0415 -- half a second, for pages only
     except ImportError as error:
@@ -221,7 +224,8 @@ def _drawing(high: float) -> Iterator[tuple[Figure, Callable[[], str]]]:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     text = io.StringIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of letters that its font lacks: a browser has others
         figure = Figure(figsize=(_WIDE, high))
         yield figure, text.getvalue
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)

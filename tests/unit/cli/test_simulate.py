@@ -367,6 +367,18 @@ def test_long_names_do_not_push_the_table_aside(lxgpu, tmp_path):
     assert name in lxgpu("simulate", str(path), *LAB, "--rule", "fifo", "-o", "json").stdout
 
 
+def test_names_command_neither_terminal_nor_browser(lxgpu, tmp_path):
+    """Names of any letters make a page without a word of the library that draws it, and command no terminal."""
+    path, page = tmp_path / "a\x1b[31mb.csv", tmp_path / "page.html"
+    path.write_text(f"{JOBS.splitlines()[0]}\na,日本\x1b[31m\u202e,1,0,60\nb,speech,2,0,60\n", encoding="utf-8")
+    words = ("simulate", str(path), *LAB, "--rule", "fifo")
+    ran = lxgpu("-q", *words, "--html", str(page), env={"MPLCONFIGDIR": "/proc/none"})
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for text in (ran.stdout, page.read_text(encoding="utf-8"), lxgpu(*words, "-o", "csv").stdout):
+        assert "日本\\x1b[31m\\u202e" in text
+        assert [char for char in text if not char.isprintable() and char not in "\n\t"] == []
+
+
 def _documented():
     """The calls of `lxgpu simulate` in the documents, as words."""
     texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("docs/simulate.md", "README.md")]
