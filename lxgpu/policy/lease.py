@@ -8,10 +8,23 @@ from datetime import datetime, timedelta
 
 from lxgpu.model.gpu import Slot
 from lxgpu.model.plan import Reason
+from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.admission import entitlement
 from lxgpu.policy.outlook import until_for_lease
 
 FOREVER = timedelta(days=36500)
+
+
+def lease_until(
+    snapshot: Snapshot, request: GpuRequest, slots: Iterable[Slot], *, lease_s: float | None = None
+) -> datetime:
+    """When a lease of these slots ends that is granted now: as asked (None: as the owner may), or when they are booked.
+
+    `lease_s` is in seconds from now.
+    """
+    until = snapshot.now + timedelta(seconds=lease_s or entitlement(snapshot, request.owner).lease_s)
+    return min(until, booked_from(snapshot, request.instance, slots) or until)
 
 
 def booked_from(snapshot: Snapshot, instance: str, slots: Iterable[Slot]) -> datetime | None:

@@ -28,20 +28,22 @@ class Route:
 def hosts_for(snapshots: Sequence[Snapshot], need: Need) -> Route:
     """Where a need can be met.
 
-    Those with enough free cards come first, the one that keeps the fewest before the others; only where there are none
-    the one whose holders lose least; and only where nobody can be taken yet all where somebody may be later. All
-    snapshots are of the same tables.
+    Those that have the cards free, and not booked by others too soon, come first, the one that keeps the fewest before
+    the others; only where there are none the one whose holders lose least; and only where nobody can be taken yet all
+    where somebody may be later. All snapshots are of the same tables.
     """
     if not snapshots:
         return Route()
     free = [_free(one, need) for one in snapshots]
     enough = sorted((count, place) for place, count in enumerate(free) if count >= need.gpus)
-    if enough:
-        return Route(now=tuple(place for _, place in enough))
+    answers = {place: supply(snapshots[place], need) for _, place in enough}
+    at_once = (place for place, one in answers.items() if isinstance(one, Supply) and not one.units)
+    if now := tuple(at_once):
+        return Route(now=now)
     counted = ledger(snapshots[0], need.reservation)
     grounds = [place for place, one in enumerate(snapshots) if any_ground(one, need, counted)]
     near = (place for place in grounds if free[place] + within_reach(snapshots[place], need, counted) >= need.gpus)
-    answers = {place: supply(snapshots[place], need) for place in near}
+    answers |= {place: supply(snapshots[place], need) for place in near if place not in answers}
     found = [(cost(answer.units), place) for place, answer in answers.items() if isinstance(answer, Supply)]
     return Route(now=(min(found)[1],)) if found else Route(later=tuple(grounds))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from lxgpu.model.assignment import Assignment, AssignmentState, SlotRecord
 from lxgpu.model.gpu import Gpu, Slot
@@ -14,7 +14,7 @@ from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.health import by_fault
-from lxgpu.policy.lease import booked_from
+from lxgpu.policy.lease import lease_until
 from lxgpu.ports import Tx
 from lxgpu.services.site import Site
 
@@ -23,10 +23,9 @@ def claim(
     tx: Tx, snapshot: Snapshot, request: GpuRequest, slots: Iterable[Slot], *, lease_s: int | None
 ) -> tuple[Assignment, ...]:
     """Write the assignments that a decision granted; from here on the slots are taken."""
-    entitled = entitlement(snapshot, request.owner)
-    until = snapshot.now + timedelta(seconds=lease_s or entitled.lease_s)
     slots = tuple(slots)
-    until = min(until, booked_from(snapshot, request.instance, slots) or until)
+    until = lease_until(snapshot, request, slots, lease_s=lease_s)
+    class_name = request.class_name or entitlement(snapshot, request.owner).class_name
     rows = tuple(
         Assignment(
             id=uuid.uuid4().hex[:12],
@@ -35,7 +34,7 @@ def claim(
             state=AssignmentState.ATTACHING,
             created_at=snapshot.now,
             since=snapshot.now,
-            class_name=request.class_name or entitled.class_name,
+            class_name=class_name,
             until=until,
         )
         for slot in slots

@@ -7,26 +7,19 @@ from datetime import timedelta
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.plan import Verdict
-from lxgpu.model.request import GpuRequest, ReserveRequest
+from lxgpu.model.request import GpuRequest, Need, ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy.booking import is_soft
 from lxgpu.policy.decide import decide_attach
+from lxgpu.policy.lease import lease_until
 from lxgpu.policy.reserve import decide_reserve
+from lxgpu.policy.routing import hosts_for
 from lxgpu.simulate.jobs import Job
 from lxgpu.simulate.site import Site
-from lxgpu.simulate.usual import BATCH, USUAL
-
-ASKED_MORE, ASKED_MORE_S = 1.5, 3600
-"""Owners of batch jobs do not know how long it takes: they ask for half as much again, and an hour."""
-DUE_MORE, DUE_MORE_S = 1.1, 600
-"""Those who promised a deadline know it better: a tenth more, and ten minutes."""
-
+from lxgpu.simulate.usual import asked_s, class_ahead, class_of
 
 AGAIN, LONGEST_S = 2, 10 * 365 * 86400
 """Who was cut off because the time was over asks for twice as much next time, and for no more than ten years."""
-
-PATIENT = 1.5
-"""Who is due after so many times what they ask for begins in the class of batch jobs, and books ahead."""
 
 
 class Owners:
@@ -40,15 +33,18 @@ class Owners:
 
     def lease(self, name: str, item: Job, lasts_s: float) -> bool:
         """What `lxgpu attach` gives at once, where cards are free; whether it did."""
-        site, request = self._site, GpuRequest(name, item.owner, item.gpus, class_name=item.class_name)
-        until = site.now + timedelta(seconds=lasts_s)
-        for host in site.hosts:
-            plan = decide_attach(site.rehearse(host), request)
+        site, class_name = self._site, class_of(item, left_s=lasts_s, now_s=self._site.seconds(self._site.now))
+        request = GpuRequest(name, item.owner, item.gpus, class_name=class_name)
+        wanted = site.now + timedelta(seconds=lasts_s)
+        for host in self._by_room(Need(name, item.owner, item.gpus, class_name, site.now, wanted)):
+            seen = site.rehearse(host)
+            plan = decide_attach(seen, request)
             if plan.decision is Verdict.GRANTED:
+                until = min(wanted, lease_until(seen, request, plan.slots))
                 desk = site.desk(host)
                 for slot in plan.slots:
                     row = Assignment(f"l{name}-{slot}", slot, name, AssignmentState.ACTIVE, site.now)
-                    desk.put(replace(row, class_name=item.class_name or USUAL, since=site.now, until=until))
+                    desk.put(replace(row, class_name=class_name, since=site.now, until=until))
                 site.keep(desk)
                 return True
         return False
@@ -56,10 +52,10 @@ class Owners:
     def request(self, name: str, item: Job, *, left_s: float, hold_s: float, now_s: float) -> Reservation:
         """What `lxgpu reserve` without a time writes down.
 
-        `left_s` is how much longer a batch job needs, `hold_s` how much longer a holder wants its cards. A batch job that
-        asks again had too little time: it asks for more than before, and for all that it still needs.
+        `left_s` is how much longer a batch job needs, `hold_s` how much longer a holder wants its cards. A batch job
+        that asks again had too little time: it asks for more than before, and for all that it still needs.
         """
-        class_name = item.class_name or (USUAL if item.bursts or self._presses(item, left_s, now_s) else BATCH)
+        class_name = class_of(item, left_s=left_s, now_s=now_s)
         row = Reservation(
             id=self._new_id("r"),
             instance=name,
@@ -77,14 +73,15 @@ class Owners:
 
     def book(self, name: str, item: Job, *, left_s: float, now_s: float) -> tuple[int, tuple[Reservation, ...]] | None:
         """The latest start that keeps a deadline, as by `lxgpu reserve --at`: the host and the rows; None: nothing."""
-        lasts_s = int(_asked_s(item, left_s))
+        lasts_s, class_name = int(asked_s(item, left_s)), class_ahead(item)
         ahead_s = -1.0 if item.deadline_s is None else item.deadline_s - lasts_s - now_s
         if ahead_s <= 0:
             return None
         latest = self._site.now + timedelta(seconds=ahead_s)
-        request = ReserveRequest(name, item.owner, item.gpus, lasts_s, latest, class_name=item.class_name or USUAL)
+        request = ReserveRequest(name, item.owner, item.gpus, lasts_s, latest, class_name=class_name)
+        need = Need(name, item.owner, item.gpus, class_name, latest, latest + timedelta(seconds=lasts_s))
         identifier = self._new_id("b")
-        for host in self._site.hosts:
+        for host in self._by_room(need):
             rows = decide_reserve(self._site.rehearse(host), request, identifier=identifier).rows
             if rows:
                 self._site.write(*rows)
@@ -92,7 +89,7 @@ class Owners:
         return None
 
     def _lasts_s(self, name: str, item: Job, left_s: float) -> float:
-        lasts_s = _asked_s(item, left_s)
+        lasts_s = asked_s(item, left_s)
         before_s = self._before_s.get(name)
         if before_s is not None:
             whole_s = left_s + item.restart_s + item.checkpoint_s
@@ -100,16 +97,12 @@ class Owners:
         self._before_s[name] = lasts_s
         return lasts_s
 
-    def _presses(self, item: Job, left_s: float, now_s: float) -> bool:
-        """Whether a deadline leaves no time to run where one yields and to run again."""
-        return item.deadline_s is not None and item.deadline_s - now_s < PATIENT * _asked_s(item, left_s)
+    def _by_room(self, need: Need) -> list[int]:
+        """All hosts, first those that have the cards for it now and disturb least, as of the last desk."""
+        hosts = self._site.hosts
+        first = hosts_for([self._site.snapshot(host) for host in hosts], need).now
+        return [*first, *(host for host in hosts if host not in first)]
 
     def _new_id(self, letter: str) -> str:
         self._asked += 1
         return f"{letter}{self._asked:07}"
-
-
-def _asked_s(item: Job, left_s: float) -> float:
-    if item.deadline_s is not None:
-        return left_s * DUE_MORE + DUE_MORE_S
-    return item.asked_s or left_s * ASKED_MORE + ASKED_MORE_S

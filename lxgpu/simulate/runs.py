@@ -12,12 +12,10 @@ from lxgpu.simulate.jobs import Lab, Workload
 from lxgpu.simulate.outcome import Outcome, outcome, waits_of
 from lxgpu.simulate.rules import Make
 from lxgpu.simulate.series import Series, Watcher
-from lxgpu.simulate.usual import BATCH
+from lxgpu.simulate.usual import classes_of
 
 OURS = "lxgpu"
 """The rule that a policy file is written for."""
-NORMAL = "normal"
-"""The class of holders that name none; batch jobs that name none are of `usual.BATCH`."""
 DIVIDING = frozenset({"static", "slurm", "kueue"})
 """Rules that give groups what a policy guarantees them, and read nothing else of it."""
 
@@ -70,7 +68,7 @@ def fitting(workload: Workload, lab: Lab) -> tuple[Workload, int]:
 
 def lacking(workload: Workload, policy: Policy) -> list[str]:
     """The classes that jobs run in under lxgpu and the policy does not have: it will refuse those jobs."""
-    wanted = {job.class_name or (NORMAL if job.bursts else BATCH) for job in workload.jobs}
+    wanted: set[str] = set().union(*map(classes_of, workload.jobs))
     return sorted(wanted - set(policy.classes))
 
 

@@ -1,4 +1,4 @@
-"""The policy that lxgpu follows in a simulation to which nobody gave one: the shares of the groups, and two classes."""
+"""What is usual where nobody says: for how long and in which class people ask, and under what policy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lxgpu.model.quota import Group, Policy, Terms, Total
 from lxgpu.model.rules import DAY, HOUR, MINUTE, Allowance, BookingRules, PriorityClass, Rules
-from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.jobs import Job, Lab, Workload
 
 USUAL = "normal"
 """The class of people at work."""
@@ -23,6 +23,42 @@ CLASSES = {
     BATCH: PriorityClass(BATCH, priority=10, min_runtime_s=30 * MINUTE, grace_s=MINUTE, term_wait_s=MINUTE),
 }
 """As in the example of docs/policy.md."""
+
+
+ASKED_MORE, ASKED_MORE_S = 1.5, 3600
+"""Owners of batch jobs do not know how long it takes: they ask for half as much again, and an hour."""
+DUE_MORE, DUE_MORE_S = 1.1, 600
+"""Those who promised a deadline know it better: a tenth more, and ten minutes."""
+PATIENT = 1.5
+"""Who is due after so many times what they ask for begins in the class of batch jobs, and books ahead."""
+
+
+def asked_s(job: Job, left_s: float) -> float:
+    """For how long the owner of a batch job asks that runs for `left_s` more; seconds."""
+    if job.deadline_s is not None:
+        return left_s * DUE_MORE + DUE_MORE_S
+    return job.asked_s or left_s * ASKED_MORE + ASKED_MORE_S
+
+
+def class_of(job: Job, *, left_s: float, now_s: float) -> str:
+    """The class that a job's owner asks in at `now_s`, when it must run for `left_s` more.
+
+    That is the one it says; else the usual one for holders, and for those whose deadline leaves no time to run where
+    one yields and to run again.
+    """
+    presses = job.deadline_s is not None and job.deadline_s - now_s < PATIENT * asked_s(job, left_s)
+    return job.class_name or (USUAL if job.bursts or presses else BATCH)
+
+
+def class_ahead(job: Job) -> str:
+    """The class in which the latest start that keeps a deadline is booked."""
+    return job.class_name or USUAL
+
+
+def classes_of(job: Job) -> frozenset[str]:
+    """All classes that a job may run in."""
+    first = class_of(job, left_s=job.duration_s, now_s=job.submit_s)
+    return frozenset({first} if job.deadline_s is None or job.bursts else {first, class_ahead(job)})
 
 
 def usual_policy(workload: Workload, lab: Lab, guaranteed: Mapping[str, int]) -> Policy:
