@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 CLOSED_PIPE = 141
 """What a shell reports for a program that wrote to a closed pipe (128 + SIGPIPE)."""
 
+INTERRUPTED = 130
+"""As `errors.Exit.INTERRUPTED`, without loading it."""
+
 
 def main() -> NoReturn:
     """The `lxgpu` command."""
-    _end(run(sys.argv[1:]))
+    try:
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before or after the boundary, while something is loaded
+        status = INTERRUPTED
+    _end(status)
 
 
 def _end(status: int) -> NoReturn:
@@ -47,6 +54,7 @@ def _end(status: int) -> NoReturn:
 def run(argv: Sequence[str]) -> int:
     """Runs one command line and returns its exit status."""
     words = list(argv)
+    _open_closed()
     if "_LXGPU_COMPLETE" not in os.environ:
         if words in ([], ["-h"], ["--help"]):
             return _show(commands.help_page())
@@ -55,6 +63,16 @@ def run(argv: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are text files here
     return guarded(words, _invoke)
+
+
+def _open_closed() -> None:
+    """In place of streams that were closed (`>&-`) those that lead nowhere: else the next file would be in their place.
+
+    Python gives each file the lowest free number, so that the number is right as well.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 -- to the end; pathlib costs
 
 
 def _invoke(words: list[str], screen: Screen) -> int:
@@ -75,12 +93,20 @@ def _show(text: str) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _quiet_end()
+    except OSError:
+        return guarded([text], _show_again)  # which fails again, in words
+    return 0
+
+
+def _show_again(words: list[str], screen: Screen) -> int:
+    screen.data(words[0])
     return 0
 
 
 def guarded(words: list[str], invoke: Callable[[list[str], Screen], int]) -> int:
     """Runs `invoke` on the words of a command line and returns the exit status, whatever it raises."""
-    from lxgpu.cli.render import OutputClosedError, Screen  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.render import Screen  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.streams import OutputClosedError  # noqa: PLC0415
 
     screen = Screen()
     try:
@@ -129,8 +155,9 @@ def _wake_daemon() -> None:
 
 
 def _quiet_end() -> int:
-    # Python flushes stdout once more when it ends; there is nobody to tell that this fails.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    from lxgpu.cli.streams import let_go  # noqa: PLC0415 -- only when things go wrong
+
+    let_go()
     return CLOSED_PIPE
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from lxgpu.cli.streams import refused
+
 TYPE_CHECKING = False  # importing `typing` would cost as much as Python's own start
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,10 +22,6 @@ if TYPE_CHECKING:
     from lxgpu.model.plan import Plan
 
 FORMATS = ("table", "wide", "json", "yaml", "csv", "name")
-
-
-class OutputClosedError(Exception):
-    """Whoever read our stdout went away, as `head` does."""
 
 
 class Column:
@@ -106,11 +104,12 @@ class Screen:
 
         Raises:
             OutputClosedError: nobody reads it any more.
+            LxgpuError: `usage`: it cannot be written, as to a disk that is full.
         """
         try:
             _write(text, sys.stdout)
-        except BrokenPipeError as error:
-            raise OutputClosedError from error
+        except OSError as error:
+            raise refused(error) from error
 
     def note(self, text: str) -> None:
         """Say something useful on stderr, unless --quiet."""

@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from lxgpu.cli import params
 from lxgpu.cli.render import Output
+from lxgpu.errors import LxgpuError
 
 
 class Offered(params.Checked):
@@ -91,18 +92,23 @@ def simulate(
     were RECLAIMED (in GPU-hours) and how often that was FALSE, jobs that NEVER started, were LEFT OUT since they are
     larger than the lab, and what the run took. docs/simulate.md says what is modelled and what is not.
     """
-    from lxgpu.cli.simulateinput import Wanted  # noqa: PLC0415 -- not for --help
-    from lxgpu.cli.simulating import simulate as play  # noqa: PLC0415
+    try:
+        from lxgpu.cli.simulateinput import Wanted  # noqa: PLC0415 -- not for --help
+        from lxgpu.cli.simulating import simulate as play  # noqa: PLC0415
 
-    wanted = Wanted(
-        file=file,
-        synthetic=synthetic,
-        history_s=history,
-        servers=servers,
-        gpus_per_server=gpus_per_server,
-        rules=rules,
-        policies=policies,
-        seed=seed,
-        html=html,
-    )
-    play(out, wanted)
+        wanted = Wanted(
+            file=file,
+            synthetic=synthetic,
+            history_s=history,
+            servers=servers,
+            gpus_per_server=gpus_per_server,
+            rules=rules,
+            policies=policies,
+            seed=seed,
+            html=html,
+        )
+        play(out, wanted)
+    except KeyboardInterrupt:
+        why = "nothing real was touched, and nothing is left to undo"
+        fix = "where it took too long, play fewer rules, or a shorter trace"
+        raise LxgpuError("interrupted", "stopped by Ctrl-C", why=why, fix=fix) from None

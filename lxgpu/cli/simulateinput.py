@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MADE_UP = (4, 8)
 """Servers of a made-up lab, and cards of each, where nothing else is said."""
 
+MOST_CARDS = 1_000_000
+"""Cards of the largest lab."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -55,11 +58,11 @@ def chosen(screen: Screen, wanted: Wanted) -> tuple[Workload, Lab]:
     if wanted.synthetic is not None:
         from lxgpu.simulate.synthetic import generate  # noqa: PLC0415 -- not for --help
 
-        lab = Lab(wanted.servers or MADE_UP[0], wanted.gpus_per_server or MADE_UP[1])
+        lab = bounded(Lab(wanted.servers or MADE_UP[0], wanted.gpus_per_server or MADE_UP[1]))
         return generate(wanted.synthetic, lab, seed=wanted.seed), lab
     from lxgpu.simulate.readers import read  # noqa: PLC0415 -- not for --help
 
-    lab = Lab(*_size(wanted))
+    lab = bounded(Lab(*_size(wanted)))
     return read(cast("Path", wanted.file)), lab
 
 
@@ -79,8 +82,21 @@ def _history(screen: Screen, wanted: Wanted, lasts_s: int) -> tuple[Workload, La
     workload = history(found, since=since, now=times.now)
     own = own_lab(found.records.cards)
     if own is None:
-        return workload, Lab(*_size(wanted))
-    return workload, Lab(wanted.servers or own.servers, wanted.gpus_per_server or own.gpus_per_server)
+        return workload, bounded(Lab(*_size(wanted)))
+    return workload, bounded(Lab(wanted.servers or own.servers, wanted.gpus_per_server or own.gpus_per_server))
+
+
+def bounded(lab: Lab) -> Lab:
+    """The lab, if it is one that can be played: each card of it takes memory.
+
+    Raises:
+        LxgpuError: `usage`: it is too large.
+    """
+    if lab.cards <= MOST_CARDS:
+        return lab
+    what = f"the lab is too large: {lab.servers:,} x {lab.gpus_per_server:,} cards"
+    fix = "name smaller --servers or --gpus-per-server"
+    raise LxgpuError("usage", what, why=f"{MOST_CARDS:,} cards are the most that can be simulated", fix=fix)
 
 
 def _size(wanted: Wanted) -> tuple[int, int]:

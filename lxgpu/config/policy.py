@@ -52,7 +52,11 @@ def read_policy(path: Path, *, cards: int | None = None, unix_groups: UnixGroups
     """
     from lxgpu.config.yamlload import load_yaml  # noqa: PLC0415 -- YAML is read where a file is
 
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:  # such as a name that is too long
+        raise LxgpuError("bad_file", f"{path} cannot be read", why=error.strerror or str(error)) from error
+    if not there:
         raise LxgpuError(
             "bad_file",
             f"there is no policy file {path}",

@@ -224,6 +224,51 @@ def test_output_to_nobody_ends_quietly():
     os.close(write)
 
 
+@pytest.mark.parametrize("words", ["--version", "explain usage", "explain usage --json", "--help"])
+def test_a_disk_without_room_is_told_in_words(words):
+    """A result that finds no room on its disk is an error in words, and Python adds nothing when it ends."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    argv = [sys.executable, "-m", "lxgpu", *words.split()]
+    done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    os.close(full)
+    assert done.returncode == Exit.USAGE
+    assert done.stderr.splitlines() == [
+        "error[usage] the result cannot be written",
+        "why: No space left on device",
+        "fix: send it elsewhere",
+    ]
+
+
+@pytest.mark.parametrize("words", ["--version", "explain usage", "explain nothing_such"])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_exit_status(words, closed):
+    """Whoever closes a stream wants nothing of it: the status is the same, and the other streams are."""
+    call = [sys.executable, "-m", "lxgpu", *words.split()]
+    done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=60)
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *call]
+    mute = subprocess.run(shell, capture_output=True, text=True, check=False, timeout=60)
+    assert mute.returncode == done.returncode
+    assert mute.stdout == ("" if ">&-" in closed.split() else done.stdout)
+    assert mute.stderr == ("" if "2>&-" in closed else done.stderr)
+
+
+def test_an_interrupt_while_it_is_loaded_is_no_traceback(tmp_path):
+    """Ctrl-C while the command is loaded ends it with 130 and without a traceback."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'lxgpu.cli.' + sys.argv[-1]: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n",
+        encoding="utf-8",
+    )
+    for part in ("main", "commands", "render"):
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+        call = [sys.executable, "-m", "lxgpu", "explain", part]
+        done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=60, env=env)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_what_a_container_wrote_commands_no_terminal():
     """Escape sequences in an error's reasons are shown, not sent; lines and letters of every language stay."""
     raised = r"from lxgpu.errors import LxgpuError; raise LxgpuError('engine', 'ü 日', why='\x1b]0;x\x07\x9b31m\rz\b.')"

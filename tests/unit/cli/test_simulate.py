@@ -8,6 +8,8 @@ import json
 import os
 import re
 import shlex
+import signal
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -126,6 +128,18 @@ def test_on_a_terminal_a_bar_grows(on_terminal, tmp_path):
                 "why: what is simulated says what was asked for, not on how many cards",
                 "fix: add --servers N --gpus-per-server N",
             ],
+        ),
+        (
+            ["--servers", "1000", "--gpus-per-server", "1001"],
+            [
+                "error[usage] the lab is too large: 1,000 x 1,001 cards",
+                "why: 1,000,000 cards are the most that can be simulated",
+                "fix: name smaller --servers or --gpus-per-server",
+            ],
+        ),
+        (
+            ["--policy", "p" * 300, *LAB],
+            [f"error[bad_file] {'p' * 300} cannot be read", "why: File name too long", "fix: "],
         ),
         (
             ["--policy", "nowhere.yaml", *LAB],
@@ -247,6 +261,23 @@ def test_without_matplotlib_only_pages_are_missing(lxgpu, trace, tmp_path):
         "why: it is the optional part `plots` of lxgpu; not here",
         f"fix: {sys.executable} -m pip install matplotlib",
     ]
+
+
+def test_ctrl_c_touches_nothing_and_says_so(tmp_path):
+    """Ctrl-C ends a simulation with a reason that fits: there is nothing to undo, and no page is begun."""
+    words = ("simulate", "--synthetic", "lab", "--servers", "400", "--html", str(tmp_path / "out.html"))
+    call = [sys.executable, "-m", "lxgpu", *words]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        assert ran.stderr.readline().startswith("lxgpu: ")  # the run has begun, and takes long
+        ran.send_signal(signal.SIGINT)
+        out, said = ran.communicate(timeout=60)
+    assert (ran.returncode, out) == (130, "")
+    assert [line for line in said.splitlines() if not line.startswith("lxgpu: ")] == [
+        "error[interrupted] stopped by Ctrl-C",
+        "why: nothing real was touched, and nothing is left to undo",
+        "fix: where it took too long, play fewer rules, or a shorter trace",
+    ]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_made_up_lab_needs_nothing_more(lxgpu):
