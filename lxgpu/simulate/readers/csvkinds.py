@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from lxgpu.simulate.jobs import Job
 from lxgpu.simulate.readers.attribution import of_chronus, of_philly
 from lxgpu.simulate.readers.kinds import BEST_EFFORT, Kind, RowReader
-from lxgpu.simulate.readers.values import BadValueError, instant, label, seconds, whole
+from lxgpu.simulate.readers.values import BadValueError, instant, label, seconds, unique, whole
 
 NO_GPUS = "without a GPU"
 _MINUTE = 60.0
@@ -16,10 +16,11 @@ _MINUTE = 60.0
 def _lab(at: Mapping[str, int]) -> RowReader:
     job_id, group, gpus = at["job_id"], at["group"], at["gpus"]
     submit, duration = at["submit_s"], at["duration_s"]
+    seen: set[str] = set()
 
     def job(row: list[str], _count: int) -> Job | str:
         cards, who = whole(row, gpus), label(row, group)
-        made = Job(label(row, job_id), who, cards, seconds(row, submit), seconds(row, duration), who)
+        made = Job(unique(row, job_id, seen), who, cards, seconds(row, submit), seconds(row, duration), who)
         return made if cards else NO_GPUS
 
     return job
@@ -41,6 +42,7 @@ def _chronus(at: Mapping[str, int]) -> RowReader:
     """All times are minutes. The deadline is so long after the submission as `expect_time_list` says."""
     job_id, user, gpus, submit = at["job_id"], at["user"], at["num_gpu"], at["submit_time"]
     duration, expected, effort = at["duration"], at["expect_time_list"], at["best_effort"]
+    seen: set[str] = set()
 
     def job(row: list[str], _count: int) -> Job | str:
         cards, who, flag = whole(row, gpus), label(row, user), row[effort].strip()
@@ -49,7 +51,7 @@ def _chronus(at: Mapping[str, int]) -> RowReader:
         come, length = seconds(row, submit, unit_s=_MINUTE), seconds(row, duration, unit_s=_MINUTE)
         due, lower = (None, BEST_EFFORT) if flag == "1" else (come + seconds(row, expected, unit_s=_MINUTE), "")
         group = who.removeprefix("vc_")
-        made = Job(label(row, job_id), who, cards, come, length, group, class_name=lower, deadline_s=due)
+        made = Job(unique(row, job_id, seen), who, cards, come, length, group, class_name=lower, deadline_s=due)
         return made if cards else NO_GPUS
 
     return job

@@ -50,9 +50,10 @@ class Lines:
         shown = "".join(char if char.isprintable() else " " for char in self.text[start : start + _SHOWN])
         return Problem(text, where, f"{shown.rstrip()}\n{' ' * (at - start)}^" if shown.strip() else "")
 
-    def error(self, problems: list[Problem], *, fix: str = "") -> LxgpuError:
-        """The error that lists the mistakes found."""
+    def error(self, problems: list[Problem], *, fix: str = "", all_of_them: bool = True) -> LxgpuError:
+        """The error that lists the mistakes found; `all_of_them`: the file was read to its end."""
         count = "a mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+        count = count if all_of_them else f"at least {count}"
         return LxgpuError("bad_file", f"{self.name} has {count}", problems=problems, fix=fix)
 
 

@@ -66,7 +66,7 @@ def read_rows(
     except csv.Error as error:
         problems.append(lines.problem(f"the line cannot be cut into values: {error}"))
     if problems:
-        raise lines.error(problems)
+        raise lines.error(problems, all_of_them=len(problems) < MOST_PROBLEMS)
     return jobs, left_out
 
 

@@ -72,6 +72,15 @@ def span(row: list[str], column: int) -> float:
     return ((days * 24 + hours) * 60 + minutes) * 60 + float(match["seconds"])
 
 
+def unique(row: list[str], column: int, seen: set[str]) -> str:
+    """A name that no row before had; those that were had are `seen`."""
+    text = label(row, column)
+    if text in seen:
+        raise BadValueError(column, f"{text[:40]!r} is in the file already: each job has a name of its own")
+    seen.add(text)
+    return text
+
+
 def label(row: list[str], column: int) -> str:
     """A name; it must be there."""
     text = row[column].strip()

@@ -62,12 +62,15 @@ def test_a_mistake_is_shown_with_a_caret_below_its_value(tmp_path):
 
 def test_a_file_that_is_all_wrong_is_not_listed_to_its_end(tmp_path):
     """A file that is all wrong is not listed to its end."""
-    assert len(refusal(written(tmp_path, LAB + "a,g,1,0,x\n" * 5000)).problems) == 20
+    told = refusal(written(tmp_path, LAB + "a,g,1,0,x\n" * 5000))
+    assert len(told.problems) == 20
+    assert told.brief.endswith("has at least 20 mistakes")
+    assert refusal(written(tmp_path, LAB + "a,g,1,0,x\n" * 19)).brief.endswith("has 19 mistakes")
 
 
 def test_a_gzipped_file_is_read_whatever_its_name(tmp_path):
     """A gzipped file is read whatever its name."""
-    text = LAB + "a,g,1,0,5\n" * 2000
+    text = LAB + "".join(f"{at},g,1,0,5\n" for at in range(2000))
     assert read(written(tmp_path, gzip.compress(text.encode()))).jobs == read(written(tmp_path, text)).jobs
 
 
