@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from lxgpu.cli import simulateinput, simulatepage
 from lxgpu.cli.render import Column, Output, Screen
 from lxgpu.figures import HOUR, n_gpus, short_duration, short_name
+from lxgpu.instants import format_utc
+from lxgpu.simulate.caveats import caveats
 from lxgpu.simulate.jobs import Lab, Workload
 from lxgpu.simulate.runs import OURS, Asked, Run, asked, fitting, lacking, run
 
@@ -36,7 +38,7 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
         simulatepage.write(wanted.html, workload, lab, done)
         out.screen.note(f"page: {wanted.html}")
     if workload.source:
-        out.screen.note(f"input: {workload.source}")
+        out.screen.note(f"input: {workload.source}; second 0 is {format_utc(workload.start)}")
 
 
 def _foresee(screen: Screen, workload: Workload, lab: Lab, runs: Sequence[Asked], *, left_out: int) -> None:
@@ -46,9 +48,11 @@ def _foresee(screen: Screen, workload: Workload, lab: Lab, runs: Sequence[Asked]
         screen.warn(f"{larger} and left out")
     for one in runs:
         simulateinput.maker(one.rule)(workload, lab, one.rules)
-        missing = lacking(workload, one.rules) if one.rule == OURS and one.rules is not None else []
-        if missing:
-            screen.warn(f"{one.policy} has no class {', '.join(missing)}, so jobs of it are refused")
+        if one.rule == OURS and one.rules is not None:
+            if missing := lacking(workload, one.rules):
+                screen.warn(f"{one.policy} has no class {', '.join(missing)}, so jobs of it are refused")
+            for text in caveats(workload, one.rules):
+                screen.warn(f"{one.policy}: {text}")
 
 
 def title(workload: Workload, lab: Lab) -> str:

@@ -375,6 +375,32 @@ def test_policies_are_runs_of_lxgpu_side_by_side(lxgpu, trace, tmp_path):
     assert f"warning: lxgpu {named['narrow.yaml']}: 2 of 4 jobs never started" in ran.stderr
 
 
+def test_what_of_a_policy_is_not_as_in_the_lab_is_told(lxgpu, trace, tmp_path):
+    """What of a policy is not played, or is of dates that lie in the simulated time, is told; and when that is."""
+    policy = tmp_path / "dated.yaml"
+    policy.write_text(
+        "version: 1\nclasses: {normal: {priority: 50}, scavenge: {priority: 10}}\n"
+        "defaults: {limit: 2, gpu_hours: 10/7d}\n"
+        "users: {vision: {until: 2027-01-04T01:00:00Z}, ann: {until: 2026-01-01}, zoe: {until: 2028-01-01}}\n"
+        "overrides:\n- {from: 2026-12-24, until: 2027-01-04T02:00:00Z, defaults: {limit: 1}}\n"
+        "- {from: 2026-12-24, until: 2028-01-01, defaults: {weight: 2}}\n",
+        encoding="utf-8",
+    )
+    ran = lxgpu("simulate", trace, *LAB, "--policy", str(policy))
+    assert ran.returncode == 0, ran.stderr
+    span = "the simulated time, 2027-01-04T00:00:00Z to 2027-01-04T02:00:00Z"
+    assert [line for line in ran.stderr.splitlines() if line.startswith(f"warning: {policy}")] == [
+        f"warning: {policy}: {text}"
+        for text in (
+            "gpu_hours is not simulated",
+            f"users.vision: until 2027-01-04T01:00:00Z cuts {span}",
+            f"users.ann: until 2026-01-01T00:00:00Z is before {span}",
+            f"overrides[0]: 2026-12-24T00:00:00Z to 2027-01-04T02:00:00Z cuts {span}",
+        )
+    ]
+    assert ran.stderr.splitlines()[-1] == "input: jobs.csv; second 0 is 2027-01-04T00:00:00Z"
+
+
 def test_who_never_began_stands_in_the_plain_table(lxgpu, trace, tmp_path):
     """Who never began stands in the plain table, and a group of which nobody did is named; else there is no column."""
     policy = tmp_path / "narrow.yaml"
