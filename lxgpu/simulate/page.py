@@ -15,7 +15,7 @@ from lxgpu.simulate.outcome import Outcome, group_of, mean, quantile, rank
 from lxgpu.simulate.pagetable import Row, rows_of
 from lxgpu.simulate.plots import Spread
 from lxgpu.simulate.runs import Run
-from lxgpu.simulate.series import FREE, OTHERS, groups_of
+from lxgpu.simulate.series import FREE, OTHERS, Series, groups_of
 
 _POINTS = 250
 _FEW_DAYS = 3 * DAY
@@ -163,7 +163,7 @@ class _Drawings:
 
     def _line(self) -> tuple[str, str, str]:
         curves = {
-            name: ([step * one.series.step_s for step in range(len(one.series.waiting))], one.series.waiting)
+            name: and_on(one.series, one.outcome.never_started, self._ends)
             for name, one in self._runs.items()
             if one.series is not None
         }
@@ -210,6 +210,12 @@ class _Drawings:
         return "Lost work", f"Lost work in GPU-hours, for {_and(self._runs)}", svg
 
 
+def and_on(series: Series, never: int, end_s: float) -> tuple[list[float], list[float]]:
+    """Times and counts of the jobs that wait; those that never began wait on until the end of the axis."""
+    times = [step * series.step_s for step in range(len(series.waiting))]
+    return [*times, series.lasts_s, end_s], [*series.waiting, never, never]
+
+
 def steps_of(known: Sequence[float], jobs: int) -> Iterator[tuple[float, float]]:
     """The waits of those that began, in order, as steps: at each the share of all the jobs that waited no longer.
 
@@ -245,9 +251,10 @@ _USE = (
     " begun."
 )
 _WHOM = (
-    "Each bar is all the waiting of a group, before the first start. Its parts say who held the cards meanwhile: at any"
-    " moment each group counts with its share of the lab. Hatched: cards that were free and did not fit, or were kept"
-    " back: for somebody else, or by a job that has lost others of its cards and cannot work with these."
+    "Each bar is all the waiting of a group, before the first start (to the end, for jobs that never began). Its parts"
+    " say who held the cards meanwhile: at any moment each group counts with its share of the lab. Hatched: cards"
+    " that were free and did not fit, or were kept back: for somebody else, or by a job that has lost others of its"
+    " cards and cannot work with these."
 )
 _LOST = (
     "A job that is stopped loses what it did since its last save, and the time to load it again. A holder whose idle"

@@ -210,8 +210,9 @@ def bars(values: Mapping[str, float], *, label: str, text: Callable[[float], str
             color=[_colour(at) for at in range(len(values))],
         )
         axes.bar_label(drawn, [text(value) for value in values.values()], padding=3)
-        axes.set_yticks(range(len(values)), list(values))
-        axes.set(xlabel=label, xlim=(0, max(values.values(), default=0) * 1.3 or 1), ylim=(len(values) - 0.4, -0.6))
+        axes.set_yticks(range(len(values)), [short_name(name) for name in values])
+        axes.set(xlim=(0, max(values.values(), default=0) * 1.3 or 1), ylim=(len(values) - 0.4, -0.6))
+        figure.supxlabel(label, fontsize=10)  # the plot may be narrower than its words
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
     return svg()

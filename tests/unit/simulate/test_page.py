@@ -13,7 +13,7 @@ from lxgpu.drivers.texts import JinjaTexts
 from lxgpu.simulate import plots
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Burst, Job, Lab, Workload
-from lxgpu.simulate.page import page_of, short_names, steps_of
+from lxgpu.simulate.page import and_on, page_of, short_names, steps_of
 from lxgpu.simulate.pagetable import rows_of
 from lxgpu.simulate.rules import make
 from lxgpu.simulate.runs import Asked, run
@@ -240,6 +240,29 @@ def test_the_curve_of_the_waits_is_made_of_steps_that_are_true(count):
     if count < 250:
         assert {wait for wait, _ in steps} == {0, *known}
     assert list(steps_of([], 3)) == []
+
+
+def test_who_never_began_waits_on_to_the_end_of_the_axis(text):
+    """The line of who waits ends where the axis does, also of a run that was over before: at those who never began."""
+    series = run(WORK, LAB, Asked("fifo"), make("fifo"), watch=True).series
+    times, counts = and_on(series, 2, series.lasts_s + 500)
+    assert times == sorted(times)
+    assert (times[-2:], counts[-2:]) == ([series.lasts_s, series.lasts_s + 500], [2, 2])
+    assert counts[:-2] == list(series.waiting)
+    assert "before the first start (to the end, for jobs that never began)" in Seen(text).text
+
+
+@pytest.mark.parametrize("name", ["fifo", "lxgpu a-policy-with-a-very-long-name-of-its-own.yaml"])
+def test_the_words_below_a_plot_are_not_cut(name):
+    """The words below the bars of lost work lie within the picture, however long the names of the runs."""
+    from matplotlib.textpath import TextPath  # noqa: PLC0415 -- with the optional part only
+
+    label = "GPU-hours; at the bar: share of what was asked for"
+    svg = plots.bars({name: 3.0}, label=label, text=str)
+    wide = float(re.search(r'viewBox="0 0 ([0-9.]+)', svg)[1])
+    middle = float(re.search(rf'text-anchor: middle[^>]*? x="([0-9.]+)"[^>]*>{label}<', svg)[1])
+    half = TextPath((0, 0), label, size=10).get_extents().width / 2
+    assert 0 <= middle - half < middle + half <= wide
 
 
 def test_policies_are_called_by_their_files_where_that_tells_them_apart():
