@@ -11,7 +11,7 @@ from lxgpu.simulate.jobs import Job, Lab, Workload
 USUAL = "normal"
 """The class of people at work."""
 BATCH = "scavenge"
-"""The class of jobs that say none: what runs in it yields, so that guarantees can be kept."""
+"""The class of batch jobs that name none, or that may wait: what runs in it yields, so that guarantees can be kept."""
 CLASSES = {
     USUAL: PriorityClass(
         USUAL,

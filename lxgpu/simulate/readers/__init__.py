@@ -8,13 +8,13 @@ from pathlib import Path
 from lxgpu.errors import LxgpuError
 from lxgpu.simulate.jobs import Workload
 from lxgpu.simulate.readers.csvkinds import CHRONUS, LAB, PHILLY
-from lxgpu.simulate.readers.kinds import Kind
+from lxgpu.simulate.readers.kinds import TraceKind
 from lxgpu.simulate.readers.opening import Lines, opened
 from lxgpu.simulate.readers.sacct import SACCT
 from lxgpu.simulate.readers.swf import looks_like_swf, read_swf
 from lxgpu.simulate.readers.tables import read_table
 
-KINDS: tuple[Kind, ...] = (LAB, PHILLY, CHRONUS, SACCT)
+KINDS: tuple[TraceKind, ...] = (LAB, PHILLY, CHRONUS, SACCT)
 
 
 def read(path: Path) -> Workload:
@@ -37,7 +37,7 @@ def read(path: Path) -> Workload:
         raise _unknown(lines, first)
 
 
-def _columns(line: str, kind: Kind) -> list[str]:
+def _columns(line: str, kind: TraceKind) -> list[str]:
     """The names in a header; a separator at its end makes none."""
     names = [name.strip() for name in line.split(kind.separator)]
     return names[:-1] if not names[-1] else names

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from lxgpu.simulate.jobs import Job
 from lxgpu.simulate.readers.attribution import of_chronus, of_philly
-from lxgpu.simulate.readers.kinds import BEST_EFFORT, Kind, RowReader
+from lxgpu.simulate.readers.kinds import RowReader, TraceKind
 from lxgpu.simulate.readers.values import BadValueError, instant, label, seconds, unique, whole
+from lxgpu.simulate.usual import BATCH
 
 NO_GPUS = "without a GPU"
 _MINUTE = 60.0
@@ -49,7 +50,7 @@ def _chronus(at: Mapping[str, int]) -> RowReader:
         if flag not in ("0", "1"):
             raise BadValueError(effort, f"0 or 1 is wanted, not {flag[:40]!r}")
         come, length = seconds(row, submit, unit_s=_MINUTE), seconds(row, duration, unit_s=_MINUTE)
-        due, lower = (None, BEST_EFFORT) if flag == "1" else (come + seconds(row, expected, unit_s=_MINUTE), "")
+        due, lower = (None, BATCH) if flag == "1" else (come + seconds(row, expected, unit_s=_MINUTE), "")
         group = who.removeprefix("vc_")
         made = Job(unique(row, job_id, seen), who, cards, come, length, group, class_name=lower, deadline_s=due)
         return made if cards else NO_GPUS
@@ -57,15 +58,15 @@ def _chronus(at: Mapping[str, int]) -> RowReader:
     return job
 
 
-LAB = Kind("lab CSV", ("job_id", "group", "gpus", "submit_s", "duration_s"), _lab, about=of_philly)
-PHILLY = Kind(
+LAB = TraceKind("lab CSV", ("job_id", "group", "gpus", "submit_s", "duration_s"), _lab, about=of_philly)
+PHILLY = TraceKind(
     "Philly CSV",
     ("timestamp", "duration", "num_gpus", "gpu_time", "cluster"),
     _philly,
     dated=True,
     about=of_philly,
 )
-CHRONUS = Kind(
+CHRONUS = TraceKind(
     "Chronus CSV",
     ("job_id", "user", "num_gpu", "submit_time", "duration", "expect_time_list", "best_effort"),
     _chronus,

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from lxgpu.simulate.jobs import Job
 
-BEST_EFFORT = "scavenge"
-"""The class of jobs without a deadline next to those that have one; docs/policy.md has it as the lower class."""
-
 RowReader = Callable[[list[str], int], Job | str]
 """From the values of a row, and how many rows came before it, to a job, or to the reason why it is left out.
 
@@ -17,7 +14,7 @@ It raises `BadValueError`. The submission of a dated kind is seconds since 1970,
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TraceKind:
     """One kind of table. `columns` are those by which it is known; more may stand beside them, in any order.
 
     At least one of `one_of` must be there too. `dated`: submissions are dates, and second 0 is the first of them.

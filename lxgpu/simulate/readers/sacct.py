@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from lxgpu.simulate.jobs import Job
-from lxgpu.simulate.readers.kinds import Kind, RowReader
+from lxgpu.simulate.readers.kinds import RowReader, TraceKind
 from lxgpu.simulate.readers.values import BadValueError, instant, label, seconds, span
 
 GPU_COLUMNS = ("AllocTRES", "AllocGRES", "ReqTRES")
@@ -79,7 +79,7 @@ def _limit(row: list[str], at: Mapping[str, int]) -> float:
     return 0.0
 
 
-SACCT = Kind(
+SACCT = TraceKind(
     "sacct export",
     ("JobID", "User", "Account", "Submit", "Start", "End"),
     _sacct,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lxgpu.errors import Problem
 from lxgpu.simulate.jobs import MONDAY, Job, Workload, in_time
-from lxgpu.simulate.readers.kinds import Kind, RowReader
+from lxgpu.simulate.readers.kinds import RowReader, TraceKind
 from lxgpu.simulate.readers.opening import Lines
 from lxgpu.simulate.readers.values import BadValueError
 
@@ -21,7 +21,7 @@ MOST_PROBLEMS = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def read_table(lines: Lines, rest: Iterable[str], kind: Kind, header: list[str]) -> Workload:
+def read_table(lines: Lines, rest: Iterable[str], kind: TraceKind, header: list[str]) -> Workload:
     """Reads what comes behind the header.
 
     Raises:

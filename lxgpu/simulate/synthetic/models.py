@@ -7,10 +7,10 @@ from math import exp
 
 from lxgpu.simulate.dice import Dice
 from lxgpu.simulate.jobs import NO_WORK, Burst, Job, Lab
-from lxgpu.simulate.readers.kinds import BEST_EFFORT
 from lxgpu.simulate.synthetic.batch import Shape, drawn, lab_shape, philly_shape, waiting_shape
 from lxgpu.simulate.synthetic.desks import DAY_LONG_S, Habit, bursts, working_days
 from lxgpu.simulate.synthetic.weeks import DAY, HOUR, LAB, PHILLY, arrivals
+from lxgpu.simulate.usual import BATCH
 
 GROUPS, GROUP_WEIGHTS = ("red", "green", "blue"), (50, 30, 20)
 _HELD = 0.4
@@ -105,7 +105,7 @@ def idle(ask: Ask) -> list[Job]:
     rest = ask.gpu_s - sum(job.gpus * job.duration_s for job in jobs)
     work = drawn(lambda: waiting_shape(dice, most), rest)
     times = arrivals(dice, len(work), ask.days, lambda hour: LAB.at(hour) if hour >= 9 else 0.0)  # noqa: PLR2004 -- 9:00
-    return jobs + _batch(dice, ask, work, times, class_name=BEST_EFFORT)
+    return jobs + _batch(dice, ask, work, times, class_name=BATCH)
 
 
 def _holders(dice: Dice, ask: Ask) -> list[Job]:
