@@ -12,7 +12,7 @@ from lxgpu.figures import HOUR, n_gpus, short_duration, short_name
 from lxgpu.instants import format_utc
 from lxgpu.simulate.caveats import caveats
 from lxgpu.simulate.jobs import Lab, Workload
-from lxgpu.simulate.runs import OURS, Asked, Run, asked, fitting, lacking, run
+from lxgpu.simulate.runs import OURS, Asked, Run, asked, fitting, missing_classes, run
 
 if TYPE_CHECKING:
     from lxgpu.cli.progress import Steps
@@ -49,7 +49,7 @@ def _foresee(screen: Screen, workload: Workload, lab: Lab, runs: Sequence[Asked]
     for one in runs:
         simulateinput.maker(one.rule)(workload, lab, one.rules)
         if one.rule == OURS and one.rules is not None:
-            if missing := lacking(workload, one.rules):
+            if missing := missing_classes(workload, one.rules):
                 screen.warn(f"{one.policy} has no class {', '.join(missing)}, so jobs of it are refused")
             for text in caveats(workload, one.rules):
                 screen.warn(f"{one.policy}: {text}")

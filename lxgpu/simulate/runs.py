@@ -66,7 +66,7 @@ def fitting(workload: Workload, lab: Lab) -> tuple[Workload, int]:
     return (replace(workload, jobs=jobs), left_out) if left_out else (workload, 0)
 
 
-def lacking(workload: Workload, policy: Policy) -> list[str]:
+def missing_classes(workload: Workload, policy: Policy) -> list[str]:
     """The classes that jobs run in under lxgpu and the policy does not have: it will refuse those jobs."""
     wanted: set[str] = set().union(*map(classes_of, workload.jobs))
     return sorted(wanted - set(policy.classes))

@@ -10,7 +10,7 @@ from lxgpu.model.quota import Policy, Terms
 from lxgpu.model.rules import PriorityClass
 from lxgpu.simulate.jobs import MONDAY, Burst, Job, Lab, Workload
 from lxgpu.simulate.owners import Owners
-from lxgpu.simulate.runs import lacking
+from lxgpu.simulate.runs import missing_classes
 from lxgpu.simulate.site import Site
 
 HOUR = 3600
@@ -81,4 +81,4 @@ def test_the_class_that_a_lease_has_is_the_one_that_it_is_admitted_in():
 )
 def test_the_classes_that_a_policy_lacks_are_those_that_owners_ask_in(job, wanted):
     """A job with a deadline far ahead asks in two."""
-    assert lacking(Workload("w", (job,)), replace(POLICY, classes={})) == sorted(wanted)
+    assert missing_classes(Workload("w", (job,)), replace(POLICY, classes={})) == sorted(wanted)
