@@ -41,7 +41,6 @@ class Site:
         self.policy, self._start = policy, start
         self._seen = [_host(number, lab.gpus_per_server, start) for number in range(lab.servers)]
         self._server = {gpu.uuid: number for number, seen in enumerate(self._seen) for gpu in seen.gpus}
-        self._number = {seen.host: number for number, seen in enumerate(self._seen)}
         self._records = Records(version=1, identity=None)
         self._past: tuple[Assignment, ...] = ()
         self._new_past = 0
@@ -71,10 +70,6 @@ class Site:
     def server(self, slot: Slot) -> int:
         """The host of a slot."""
         return self._server[slot.gpu]
-
-    def number(self, name: str) -> int:
-        """The host of that name."""
-        return self._number[name]
 
     # ---- containers
 

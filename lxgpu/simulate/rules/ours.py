@@ -3,9 +3,6 @@
 Nothing is decided here. What the world adds: a batch job is a throw-away container whose request stands in the queue; a
 holder's has a lease where cards are free, and else stands in the queue too. A card that is taken is free `STOP_S` after
 the TERM, one that is given is attached at once, and an owner whose cards are gone for good asks again.
-
-One part of the policy the daemon does not use yet, since it has one host: `routing`, which says on which of several
-hosts a request is looked at, and on which one cards are kept for the first in the queue.
 """
 
 from __future__ import annotations
@@ -66,7 +63,6 @@ class Ours:
         self._open[job] = set()
         if item.bursts and self._owners.lease(_name(job), item, self._hold_s(job)):
             self._begin(job)
-            self._see(self.site.held(_name(job)))  # the host wakes when the lease is over
         else:
             self._ask(job)
 
@@ -74,16 +70,18 @@ class Ours:
         """What it had is given back, and its container is gone."""
         self.site.pass_to(self._floor.now)
         self._at_rest.pop(job, None)
-        self._give_back(self.site.held(_name(job)))  # with the container ends whatever is in it
+        self._give_back(job)
         for identifier in self._open.pop(job, ()):
             row = self.site.reservation(identifier)
             if row is not None:
-                self._close_asked(row, ReservationState.FINISHED)
+                self.site.write(replace(row, state=ReservationState.FINISHED, closed_at=self.site.now))
         self.site.remove(_name(job))
 
     def turned(self, job: int) -> None:
         """A holder's cards went to work, or to rest: then they are idle after the policy's window."""
         self._at_rest.pop(job, None)
+        if not self._floor.place[job]:
+            return
         self.site.pass_to(self._floor.now)
         rows = self.site.held(_name(job))
         if self._floor.working(job):
@@ -127,25 +125,16 @@ class Ours:
         self._fresh.append(row)
 
     def _ask_again(self, job: int) -> None:
-        """Who has lost cards for good gives the others back, and asks for all of them again.
-
-        Those that are being taken are free when they are proven to be, not before.
-        """
+        """Who has lost cards for good gives the others back, and asks for all of them again."""
         if self._open.get(job, True) or self._floor.place[job] or self._floor.finish[job] is not None:
             return
-        self._give_back(row for row in self.site.held(_name(job)) if row.state is not AssignmentState.RELEASING)
+        self._give_back(job)
         self._ask(job)
 
-    def _give_back(self, rows: Iterable[Assignment]) -> None:
-        for row in rows:
+    def _give_back(self, job: int) -> None:
+        for row in self.site.held(_name(job)):
             self.site.close(row, "given back")
             self._looks[self.site.server(row.slot)] = None
-
-    def _close_asked(self, row: Reservation, state: ReservationState) -> None:
-        """A request or a booking is over; where it was booked others may be served now."""
-        self.site.write(replace(row, state=state, closed_at=self.site.now))
-        if row.host:
-            self._looks[self.site.number(row.host)] = None
 
     def _hold_s(self, job: int) -> float:
         """How much longer a holder wants its cards."""
@@ -209,8 +198,6 @@ class Ours:
             if isinstance(row, Reservation) and (mine := self._open.get(_job(row.instance))) is not None:
                 if row.open:
                     mine.add(row.id)
-                    if row.state is ReservationState.PREPARING and row.start and row.start <= self.site.now:
-                        self._looks[host] = None  # its time has come: what was promised just now may be given
                 else:
                     mine.discard(row.id)
                     lost.append(_job(row.instance))
@@ -242,7 +229,9 @@ class Ours:
             return
         rows = [row for row in held if self.site.server(row.slot) == host]
         self._floor.start(job, ((host, len(rows)),))
-        self._give_back(row for row in held if row not in rows)
+        for row in held:
+            if row not in rows:
+                self.site.close(row, "given back")
         self._settle(job)
         self._at_rest.pop(job, None)
         self.site.works(row.slot for row in rows)
@@ -255,7 +244,7 @@ class Ours:
         for identifier in self._open[job]:
             row = self.site.reservation(identifier)
             if row is not None and row.state in {ReservationState.WAITING, ReservationState.SCHEDULED}:
-                self._close_asked(row, ReservationState.CANCELLED)
+                self.site.write(replace(row, state=ReservationState.CANCELLED, closed_at=self.site.now))
 
     def _end_work(self, job: int, taken: int) -> None:
         if self._floor.place[job]:

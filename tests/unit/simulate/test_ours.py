@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from lxgpu.model.quota import Group, Policy, Terms, Total
-from lxgpu.model.reservation import ReservationState
 from lxgpu.model.rules import IdleRules, PriorityClass, Rules
 from lxgpu.policy import agenda
 from lxgpu.policy.desk import Desk
@@ -142,27 +141,12 @@ def test_a_policy_edit_changes_what_happens():
     assert sum(_played(*jobs, policy=_UNSHARED).stops) == 0
 
 
-def _batch_job(dice, name):
-    return _job(name, dice.randrange(40_000), dice.randrange(1, 9000), gpus=dice.choice((1, 1, 2)))
-
-
-def _any_job(dice, name):
-    """A batch job, one with a deadline, one whose owner asks for too little, or a holder."""
-    job, kind = _batch_job(dice, name), dice.choice(("batch", "due", "short", "holder"))
-    if kind == "holder":
-        return replace(job, bursts=(Burst(job.submit_s, 300), Burst(job.submit_s + 5000, 300)))
-    if kind == "due":
-        return replace(job, deadline_s=job.submit_s + 600 + job.duration_s * dice.choice((2, 5, 20)))
-    return replace(job, asked_s=job.duration_s * 0.3) if kind == "short" else job
-
-
-@pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_host_that_was_not_looked_at_had_nothing_to_decide(seed, mixed):
+def test_a_host_that_was_not_looked_at_had_nothing_to_decide(seed):
     """At the end of each instant every host looks again: nobody is given or warned, and nothing is taken."""
     dice = random.Random(seed)  # noqa: S311 -- made-up jobs
     names = [f"{dice.choice(('vision', 'speech'))}-{number}" for number in range(60)]
-    jobs = [_any_job(dice, name) if mixed else _batch_job(dice, name) for name in names]
+    jobs = [_job(name, dice.randrange(40_000), dice.randrange(1, 9000), gpus=dice.choice((1, 1, 2))) for name in names]
     floor, play_by = ours(Workload("w", in_time(jobs)), Lab(3, 2), POLICY)
     decide, missed = play_by.decide, []
 
@@ -208,30 +192,3 @@ def test_who_asked_for_too_little_asks_for_more_next_time_and_gets_done(deadline
     floor = _played(short, *others, lab=Lab(1, 1), policy=_UNSHARED)
     assert None not in floor.finish
     assert max(floor.stops) <= 2
-
-
-@pytest.mark.parametrize("bursts", [(), (Burst(0, 50_000),)])
-def test_a_card_whose_time_is_over_is_free_after_the_stop_and_not_before(bursts):
-    """Though its owner asks again at once."""
-    first = _job("vision-1", 0, 50_000, asked_s=1000, bursts=bursts)
-    terms = replace(_UNSHARED.defaults, lease_s=1000)
-    floor = _played(first, _job("speech-1", 100, 500), lab=Lab(1, 1), policy=replace(_UNSHARED, defaults=terms))
-    assert floor.first_start[1] == 1000 + rule.STOP_S
-    assert floor.stops == [1, 0]
-
-
-def test_a_host_looks_again_when_a_booking_of_it_is_cancelled(monkeypatch):
-    """Else what it kept from others stays unused until something else happens there."""
-    heard = []
-    close = rule.Ours._close_asked  # noqa: SLF001 -- what is noted has no name outside
-
-    def noting(self, row, state):
-        self._looks.clear()
-        close(self, row, state)
-        heard.append((row.host, state, list(self._looks)))
-
-    monkeypatch.setattr(rule.Ours, "_close_asked", noting)
-    long = [_job(f"vision-{number}", 0, 40_000, asked_s=41_000, class_name="normal") for number in range(2)]
-    floor = _played(*long, _job("vision-9", 10, 1000, deadline_s=65_000, class_name="normal"), policy=_UNSHARED)
-    assert floor.first_start[2] == 40_000
-    assert ("h000", ReservationState.CANCELLED, [0]) in heard
