@@ -56,7 +56,7 @@ def references(plain: Mapping[str, Any]) -> Iterator[Finding]:
     for name, entry in _mapping(plain, "data").items():
         yield from _known_groups(("data", name, "groups"), _mapping({"data": entry}, "data").get("groups"), groups)
     for number, override in enumerate(_list(plain, "overrides")):
-        for name in _mapping({"override": override}, "override").get("groups") or {}:
+        for name in _mapping(override if isinstance(override, dict) else {}, "groups"):
             if name not in groups:
                 hint = did_you_mean(name, groups)
                 yield Finding(("overrides", number, "groups", name), f"there is no group {name}{hint}", at_key=True)

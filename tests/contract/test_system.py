@@ -13,6 +13,7 @@ import pytest
 from fakes.system import FakeClock, FakeLocks
 
 from lxgpu.drivers.system import FileLocks, SystemClock
+from lxgpu.errors import LxgpuError
 
 HOLD = """
 import sys, time
@@ -158,5 +159,6 @@ def test_every_name_has_a_file_of_its_own_in_the_directory(names, tmp_path):
 def test_a_link_in_place_of_a_lock_is_refused(tmp_path):
     """A lock's file is never somebody else's: a link laid there is not followed."""
     (tmp_path / "alice.lock").symlink_to("/etc/hostname")
-    with pytest.raises(OSError, match="symbolic links"), FileLocks(tmp_path).hold("alice", wait_s=0):
+    with pytest.raises(LxgpuError) as refused, FileLocks(tmp_path).hold("alice", wait_s=0):
         pass
+    assert "symbolic links" in " ".join((refused.value.brief, *refused.value.why))

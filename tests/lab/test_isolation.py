@@ -169,10 +169,12 @@ def test_what_was_kept_opens_no_more_after_release(house: House) -> None:
         "alice",
         f"touch /root/keep && mount --bind {render(card)} /root/keep;"
         " mkdir -p /root/ns && mount --bind /root/ns /root/ns && mount --make-private /root/ns && touch /root/ns/pin;"
-        # util-linux 2.38 may bind the namespace before it has left the old one, which the kernel refuses
-        " for turn in 1 2 3 4 5 6 7 8 9; do"
-        f" unshare --mount=/root/ns/pin sh -c 'mkdir -p /root/own && mount -t tmpfs none /root/own &&"
-        f" touch /root/own/keep && mount --bind {render(card)} /root/own/keep' && break; done",
+        # `unshare --mount=FILE` of util-linux 2.38 may bind the namespace before it has left the old one, which the
+        # kernel refuses: it is pinned from outside, once it is there.
+        " unshare --mount sh -c 'mkdir -p /root/own && mount -t tmpfs none /root/own && touch /root/own/keep &&"
+        f" mount --bind {render(card)} /root/own/keep && touch /root/ns/ready && exec sleep 60' >/dev/null 2>&1 &"
+        " for turn in $(seq 100); do [ -e /root/ns/ready ] && break; sleep 0.1; done;"
+        " mount --bind /proc/$!/ns/mnt /root/ns/pin && kill $!",
     )
     pinned = "nsenter --mount=/root/ns/pin sh -c '(exec 3<>/root/own/keep) 2>&1 && echo opens; true'"
     assert house.opens("alice", "/root/keep") == [0]

@@ -12,7 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lxgpu.config.build import build_policy
@@ -215,6 +215,7 @@ TREES = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(KEYS, TREES, max_size=6))
+@example({"version": 1, "admins": None, "overrides": [{"groups": True}]})
 def test_any_mapping_is_a_policy_or_a_list_of_mistakes(value):
     """Whatever the file says, it ends in a policy or in mistakes with their places, never in anything else."""
     source = Source(name="p.yaml", text=json.dumps({"version": 1, **value}))
