@@ -1,8 +1,10 @@
 """lxgpu itself: what happens on the floor becomes rows of a Snapshot, and what the policy decides happens on the floor.
 
-Nothing is decided here. What the world adds: a batch job is a throw-away container whose request stands in the queue; a
-holder's has a lease where cards are free, and else stands in the queue too. A card that is taken is free `STOP_S` after
-the TERM, one that is given is attached at once, and an owner whose cards are gone for good asks again.
+Nothing is decided here. On which of several hosts a request is looked at first, and which one keeps cards for the
+first in the queue, says `policy/routing`, which the daemon of one host has no use for yet. What the world adds: a batch
+job is a throw-away container whose request stands in the queue; a holder's has a lease where cards are free, and else
+stands in the queue too. A card that is taken is free `STOP_S` after the TERM, one that is given is attached at once,
+and an owner whose cards are gone for good asks again.
 """
 
 from __future__ import annotations
