@@ -7,7 +7,7 @@ decision costs what it changes, and not what there is.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Hashable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -100,9 +100,6 @@ class _Overlay(Generic[Row]):
         own = self._own.get(key)
         return self._now.get(key, ()) if own is None else own.values()
 
-    def keys(self) -> KeysView[Any]:
-        return self._now.keys()
-
     def change(self, before: Row | None, after: Row | None) -> None:
         old = None if before is None else self._key(before)
         new = None if after is None else self._key(after)
@@ -152,10 +149,6 @@ class Working(Generic[Row]):
     def of(self, groups: Groups[Row, Key], key: Key) -> Collection[Row]:
         """The rows of one group."""
         return self._overlay(groups).of(key)
-
-    def keys(self, groups: Groups[Row, Key]) -> KeysView[Key]:
-        """The keys of the groups that have rows."""
-        return self._overlay(groups).keys()
 
     def put(self, row: Row) -> None:
         """A row as it is to be."""
