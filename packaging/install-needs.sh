@@ -28,6 +28,8 @@ ps                       procps
 nsenter                  util-linux
 mount                    mount
 systemd-analyze          systemd
+chromium                 chromium
+/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc fonts-noto-cjk
 '
 
 missing=$(
