@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -78,6 +78,19 @@ def calendar(
     end = start + span if begin else now + span
     later = {bar.of: bar.until for bar in booked if bar.start >= end and bar.until}
     return Calendar(now=now, start=start, end=end, lines=lines, later=tuple(sorted(later.values())))
+
+
+def within(found: Calendar) -> Calendar:
+    """The same without what lies outside of its time; of what has no card yet only lines with something in them."""
+    lines = (
+        replace(line, bars=tuple(bar for bar in line.bars if bar.start < found.end and not _over(bar, found.start)))
+        for line in found.lines
+    )
+    return replace(found, lines=tuple(line for line in lines if line.bars or line.uuid is not None))
+
+
+def _over(bar: Bar, start: datetime) -> bool:
+    return bar.until is not None and bar.until <= start
 
 
 def _cards(records: Records, now: datetime) -> list[Line]:

@@ -6,6 +6,7 @@ from lxgpu.instants import show_instant
 from lxgpu.model.gpu import Readings
 from lxgpu.model.snapshot import Records
 from lxgpu.services import looking
+from lxgpu.services.calendarview import MOST, calendar, within
 from lxgpu.services.cards import card_views
 from lxgpu.services.foresight import foreseen
 from lxgpu.services.headline import count, headline
@@ -53,6 +54,9 @@ def published(site: Site, daemon: DaemonView) -> Published:
         gpus=cards.views,
         notes={uuid: text for uuid, text in cards.notes.items() if text},
         reservations=reservation_views(_ledger(site, look.records, look.readings)),
+        calendar=within(calendar(look.records, now=now, ahead=MOST)),
+        timezone=policy.timezone,
+        contact=policy.contact,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from enum import Enum
 from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -41,7 +42,7 @@ def _revive(kind: Any, value: Any) -> Any:  # noqa: ANN401 -- types and values o
         return {key: _revive(of, inner) for key, inner in value.items()}
     if kind is datetime:
         return datetime.fromisoformat(value)
-    return value
+    return kind(value) if isinstance(kind, type) and issubclass(kind, Enum) else value
 
 
 @cache

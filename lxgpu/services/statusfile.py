@@ -17,6 +17,7 @@ from threading import get_ident
 
 from lxgpu.errors import cannot_write
 from lxgpu.plain import plain
+from lxgpu.services.calendarview import Calendar
 from lxgpu.services.cardviews import GpuView
 from lxgpu.services.overview import StatusView
 from lxgpu.services.reservationviews import ReservationView
@@ -66,7 +67,11 @@ class DaemonView:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """All that status.json holds. `notes` say of each card that is not simply free or held why, by UUID."""
+    """All that status.json holds. `notes` say of each card that is not simply free or held why, by UUID.
+
+    `calendar` reaches as far as `calendarview.MOST`. `timezone` is the lab's, by its IANA name, and `contact` whom
+    people ask: who reads this cannot read the policy.
+    """
 
     written_at: datetime
     headline: str
@@ -76,6 +81,9 @@ class Published:
     gpus: tuple[GpuView, ...] = ()
     notes: dict[str, str] = field(default_factory=dict)
     reservations: tuple[ReservationView, ...] = ()
+    calendar: Calendar | None = None
+    timezone: str = "UTC"
+    contact: str = ""
 
 
 def write(folder: Path, published: Published) -> None:

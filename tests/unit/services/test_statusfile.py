@@ -8,13 +8,16 @@ from contextlib import suppress
 from datetime import timedelta
 
 import pytest
+from dealings import wish
 from fakes.faults import Fault
 from fakes.site import make_site, newcomer
 from json_shapes import faults
 
 from lxgpu.errors import LxgpuError
 from lxgpu.services import statusfile
+from lxgpu.services.calendarview import BarKind
 from lxgpu.services.publish import published
+from lxgpu.services.reserve import reserve
 from lxgpu.services.revive import revive
 from lxgpu.services.statusfile import DaemonView, PauseView, PolicyState
 
@@ -52,6 +55,20 @@ def test_what_is_written_is_read_back(site, daemon):
     assert found.headline.startswith("1 of 3 GPUs free")
     assert [view.name for view in found.instances] == ["alice"]
     assert len(found.gpus) == 3
+
+
+def test_the_calendar_of_a_week_is_in_it(site, daemon):
+    """Who has which card and what is booked, no further than a week, and nothing that is over."""
+    reserve(site, wish("alice", gpus=3, at=site.clock.now() + timedelta(days=1)), begin=False)
+    reserve(site, wish("alice", gpus=3, at=site.clock.now() + timedelta(days=8)), begin=False)
+    statusfile.write(site.settings.state_dir, published(site, daemon))
+    found = statusfile.read(site.settings.state_dir)
+    assert found.calendar.end - found.calendar.now == timedelta(days=7)
+    bars = {line.name: [(bar.kind, bar.label) for bar in line.bars] for line in found.calendar.lines}
+    *cards, (model, booked) = bars.items()
+    assert [bars for _, bars in cards] == [[(BarKind.HELD, "alice")]] * 2 + [[]]
+    assert (model, booked) == ("NVIDIA RTX 3090", [(BarKind.BOOKED, "alice 3 GPUs")])
+    assert (found.timezone, found.contact) == ("UTC", "gpu-admin@lab.example")
 
 
 def test_the_json_has_the_shapes_of_the_commands(site, daemon):
