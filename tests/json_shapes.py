@@ -153,6 +153,7 @@ SHAPES: dict[str, object] = {
         "troubles": [""],
         "paused": {"who": "", "why": "", "when": ""},
         "policy": {"ok": True, "error": ""},
+        "figures": {"ticks": 0, "ticks_s": 0.0, "last_s": 0.0, "within": [0], "failures": {}, "events": {}},
     },
     "error": {
         "code": "",

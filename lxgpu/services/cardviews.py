@@ -59,3 +59,15 @@ class GpuView:
     processes: tuple[ProcessView, ...] | None = None
     verdict: str | None = None
     sampled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UseView:
+    """How busy a card was: means of its utilization over steps of `step_s` seconds from `start` on, in percent.
+
+    The last step is the one that lasts still. None: in too much of it nobody looked, or NVML did not say.
+    """
+
+    start: datetime
+    step_s: int
+    percents: tuple[float | None, ...] = ()

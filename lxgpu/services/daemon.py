@@ -11,6 +11,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.instants import format_utc
 from lxgpu.model.operation import Event
 from lxgpu.ports import Clock, Engine, Progress
+from lxgpu.services.daemonfigures import Figures
 from lxgpu.services.loop import EVERY_S, Next
 from lxgpu.services.policywatch import PolicyNews, PolicyWatch
 from lxgpu.services.sections import Sections
@@ -82,6 +83,7 @@ class Daemon:
         self._begun: tuple[float, datetime] | None = None
         self._late_at: float | None = None
         self._silent: LxgpuError | None = None
+        self._figures = Figures()
         self.view = DaemonView(running=True, pid=pid, started_at=clock.now())
 
     def reload(self) -> None:
@@ -125,7 +127,7 @@ class Daemon:
         self._remember(ticked, paused)
         site = self._site
         if site is not None:
-            self._sections.run(HISTORY, lambda: self._history.tell(site, self._callbacks.told))
+            self._sections.run(HISTORY, lambda: self._history.tell(site, self._told))
             for name, do in self._callbacks.others.items():
                 self._other(site, name, do)
             changed = ticked is not None and ticked.did > 0
@@ -144,7 +146,7 @@ class Daemon:
         try:
             site = self._site = self._site or self._make_site()
             self._write_news(site)
-            ticked = self._tick(site, paused=paused)
+            ticked = self._timed(site, paused=paused)
             self._silent = None
         except LxgpuError as error:
             self._silent = error if error.code in _OUT else None
@@ -152,6 +154,19 @@ class Daemon:
                 self._site = None
             raise
         return ticked
+
+    def _timed(self, site: Site, *, paused: bool) -> Ticked:
+        begun = self._clock.monotonic()
+        try:
+            ticked = self._tick(site, paused=paused)
+        finally:
+            self._figures.ticked(self._clock.monotonic() - begun)
+        self._figures.failed(ticked.failed)
+        return ticked
+
+    def _told(self, event: Event) -> None:
+        self._figures.event(event.kind)
+        self._callbacks.told(event)
 
     def _other(self, site: Site, name: str, do: Callable[[Site], Iterable[str]]) -> None:
         """A further section; what troubles it while it goes on is told with the troubles of the next tick."""
@@ -199,6 +214,7 @@ class Daemon:
         if changed or not fresh or self._published != key:
             # Where LXD has just not answered it is not waited for once more.
             silent = cast("Engine", SilentEngine(self._silent)) if self._silent else None
+            self.view = replace(self.view, figures=self._figures.view(failures=self._sections.failures))
             self._publish(replace(site, engine=silent) if silent else site, self.view)
             self._published, self._published_at = key, seconds
 

@@ -57,6 +57,7 @@ def published(site: Site, daemon: DaemonView) -> Published:
         calendar=within(calendar(look.records, now=now, ahead=MOST)),
         timezone=policy.timezone,
         contact=policy.contact,
+        use=dict(site.use.lines(site.inventory, cards=[view.uuid for view in cards.views], now=now, alive=site.alive)),
     )
 
 

@@ -32,6 +32,8 @@ class Sections:
         self._say = say
         self._failing: dict[str, _Trouble] = {}
         self._told: frozenset[str] = frozenset()
+        self.failures: dict[str, int] = {}
+        """How often each section failed, since the beginning."""
 
     def run(self, name: str, do: Callable[[], T], *, at_once: bool = False) -> T | None:
         """Do a section's work; None when it failed, or is left alone still (never with `at_once`).
@@ -79,6 +81,7 @@ class Sections:
         return (*(f"{name}: {one.text}" for name, one in sorted(self._failing.items())), *sorted(self._told))
 
     def _failed(self, name: str, text: str) -> None:
+        self.failures[name] = self.failures.get(name, 0) + 1
         before = self._failing.get(name)
         if before is None or before.text != text:
             self._say(f"{name}: {text}")

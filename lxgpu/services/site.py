@@ -25,6 +25,7 @@ from lxgpu.ports import (
     Tx,
 )
 from lxgpu.services.cardmemory import CardMemory
+from lxgpu.services.useline import UseLines
 from lxgpu.services.watch import Watch
 
 
@@ -37,8 +38,8 @@ class Site:
     command. `say` tells people about progress. `notify` reaches people outside, `board` is what they see inside.
     `parker` keeps programs alive while their cards are away.
     `kernel_log` tells of faults of cards, `watch` is what this process remembers of its looks at them.
-    `cards` is what this process remembers of the host's cards. `alive` is called in the midst of long work, for who
-    watches that it goes on.
+    `cards` is what this process remembers of the host's cards, `use` of how busy they were.
+    `alive` is called in the midst of long work, for who watches that it goes on.
     """
 
     host: str
@@ -64,6 +65,7 @@ class Site:
     say: Progress
     watch: Watch = field(default_factory=Watch)
     cards: CardMemory = field(default_factory=CardMemory)
+    use: UseLines = field(default_factory=UseLines)
     alive: Callable[[], None] = lambda: None
 
     def write(self, *, expected: int | None = None) -> AbstractContextManager[Tx]:

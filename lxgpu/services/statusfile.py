@@ -18,7 +18,8 @@ from threading import get_ident
 from lxgpu.errors import cannot_write
 from lxgpu.plain import plain
 from lxgpu.services.calendarview import Calendar
-from lxgpu.services.cardviews import GpuView
+from lxgpu.services.cardviews import GpuView, UseView
+from lxgpu.services.daemonfigures import DaemonFigures
 from lxgpu.services.overview import StatusView
 from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.revive import revive
@@ -52,7 +53,8 @@ class PolicyState:
 class DaemonView:
     """The daemon: schema `lxgpu.daemon/v1`. `pid` is None when none runs; then the rest is of the last one.
 
-    `ticked_at` is the last tick that came to its end, `next_at` when the next one is due at the latest.
+    `ticked_at` is the last tick that came to its end, `next_at` when the next one is due at the latest. `figures` are
+    what it counts of itself since it began.
     """
 
     running: bool
@@ -63,6 +65,7 @@ class DaemonView:
     troubles: tuple[str, ...] = ()
     paused: PauseView | None = None
     policy: PolicyState = PolicyState(ok=True)
+    figures: DaemonFigures = field(default_factory=DaemonFigures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Published:
 
     `calendar` reaches as far as `calendarview.MOST`. `timezone` is the lab's, by its IANA name, and `contact` whom
     people ask: who reads this cannot read the policy.
+    `use` is the last day of each card, by UUID; a card of which nothing was ever read has none.
     """
 
     written_at: datetime
@@ -84,6 +88,7 @@ class Published:
     calendar: Calendar | None = None
     timezone: str = "UTC"
     contact: str = ""
+    use: dict[str, UseView] = field(default_factory=dict)
 
 
 def write(folder: Path, published: Published) -> None:

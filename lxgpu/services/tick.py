@@ -51,9 +51,11 @@ class _Count:
     alive: Callable[[], None]
     did: int = 0
     troubles: list[str] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
 
-    def trouble(self, text: str) -> None:
-        """Keep what went wrong, once."""
+    def trouble(self, part: str, text: str) -> None:
+        """Keep what went wrong, once, and in which part."""
+        self.failed.add(part)
         if text not in self.troubles:
             self.troubles.append(text)
 
@@ -71,7 +73,8 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         site.alive()
         moved, troubles = advance_all(site)
         count.did += moved
-        count.troubles += [item for item in troubles if item not in count.troubles]
+        for text in troubles:
+            count.trouble("operations", text)
         seen = observe.look(site, readings=True)
         if number == 0:
             _section(count, "boot", partial(note_boot, site, seen))
@@ -88,13 +91,14 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         if agenda.empty and not moved:
             break
         for name in sorted({row.instance for row in agenda.rows if isinstance(row, Assignment) and row.live}):
-            _section(count, f"holds of {name}", partial(mirror_holds, site, name))
+            _section(count, "holds", partial(mirror_holds, site, name), about=f"holds of {name}")
     if count.did:
         _section(count, "promises", partial(mirror_promises, site))
-    _section(count, "banners", partial(refresh_banner, site, seen=seen, trouble=count.trouble))
+    _section(count, "banners", partial(refresh_banner, site, seen=seen, trouble=partial(count.trouble, "banners")))
     if clock.jumped:
         _section(count, "clock", partial(settle_clock, site))
-    return Ticked(site.clock.now(), _next_at(site, agenda), count.did, tuple(count.troubles))
+    next_at, failed = _next_at(site, agenda), tuple(sorted(count.failed))
+    return Ticked(site.clock.now(), next_at, count.did, tuple(count.troubles), failed)
 
 
 def look(site: Site, seen: Observation, records: Records) -> Snapshot:
@@ -158,13 +162,14 @@ def _clock(site: Site, count: _Count) -> ClockLook:
     return found[-1]
 
 
-def _section(count: _Count, name: str, act: Callable[[], object]) -> None:
+def _section(count: _Count, name: str, act: Callable[[], object], *, about: str = "") -> None:
+    """One part; `about` is what is said when it fails, where that is more than its name."""
     count.alive()
     try:
         act()
     except LxgpuError as error:
         if error.code in FATAL:
             raise
-        count.trouble(f"{name}: {error.brief}")
+        count.trouble(name, f"{about or name}: {error.brief}")
     except Exception as error:  # noqa: BLE001 -- one section's boundary: it is told, and stops no other
-        count.trouble(f"{name}: {fault(name, error)}")
+        count.trouble(name, f"{about or name}: {fault(about or name, error)}")

@@ -15,13 +15,14 @@ class Ticked:
 
     `next_at` is the first instant at which something is due (a grace that ends, a booking that starts); None: nothing
     is. `did` counts what was changed. `troubles` are the parts that failed, in the same words as long as they fail:
-    the loop says each once.
+    the loop says each once. `failed` are the names of these parts, a few words of lxgpu's own, to be counted.
     """
 
     at: datetime
     next_at: datetime | None = None
     did: int = 0
     troubles: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 class Tick(Protocol):

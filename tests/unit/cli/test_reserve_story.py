@@ -338,7 +338,7 @@ def test_one_tick_says_what_it_did(lxgpu):
     assert re.search(r"^\d\d:\d\d:\d\d preparing bob by daemon", shown, re.MULTILINE), shown
     assert re.search(r"^NEXT: +(?:tomorrow )?\d\d:\d\d$", shown, re.MULTILINE), shown
     (ticked,) = json.loads(lxgpu("daemon", "run", "--once", "-o", "json")[0])["items"]
-    assert set(ticked) == {"at", "next_at", "did", "troubles"}
+    assert set(ticked) == {"at", "next_at", "did", "troubles", "failed"}
 
 
 def test_one_tick_with_troubles_ends_with_findings(lxgpu):

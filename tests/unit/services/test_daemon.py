@@ -10,6 +10,7 @@ from fakes.site import make_site, newcomer
 from lxgpu.errors import LxgpuError
 from lxgpu.services import ending
 from lxgpu.services.daemon import PUBLISH_S, Callbacks, Daemon
+from lxgpu.services.daemonfigures import BOUNDS_S
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.loop import loop
 from lxgpu.services.policywatch import PolicyNews
@@ -344,3 +345,22 @@ def test_lxd_that_did_not_answer_is_not_waited_for_once_more_to_tell_so(house):
     house.site.clock.sleep(2)
     house.daemon.turn()
     assert house.shown[-1].engine is house.site.engine
+
+
+def test_what_it_counts_of_itself_is_published(house):
+    """How long its looks took, failed ones too; which sections failed how often; what came about."""
+
+    def slow():
+        house.site.clock.sleep(3)
+        return Ticked(house.site.clock.now(), failed=("health", "notices"))
+
+    house.ticks = [slow, slow, away()]
+    with house.site.write() as tx:
+        tx.event("refused", "bob")
+        tx.event("refused", "alice")
+    house.run(25)
+    figures = house.published[-1][1].figures
+    assert figures.ticks == len(house.calls)
+    assert (figures.ticks_s, figures.within[BOUNDS_S.index(2.5)]) == (6.0, figures.ticks - 2)
+    assert figures.failures == {"health": 2, "notices": 2, "tick": 1}
+    assert figures.events == {"refused": 2}

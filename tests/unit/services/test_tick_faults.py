@@ -51,7 +51,9 @@ def test_a_part_that_fails_is_named_and_the_rest_goes_on(site, part, error, monk
     reserve(site, ReserveRequest(instance="bob", owner="bob", gpus=1, duration_s=600), begin=False)
     with monkeypatch.context() as broken:
         broken.setattr(f"lxgpu.services.tick.{PARTS[part]}", failing(error))
-        troubles = tick(site).troubles
+        ticked = tick(site)
+        troubles = ticked.troubles
+        assert ticked.failed == (part,)
         said = error.brief if isinstance(error, LxgpuError) else f"a fault in lxgpu: {type(error).__name__}: {error}"
         assert f"{part}: {said}" in troubles
         assert [row.state.value for row in site.inventory.read().held_by("alice")] == ["warned"]
