@@ -37,6 +37,7 @@ LAYERS: dict[str, set[str]] = {
     "wiring": BASE | {"model", "ports", "policy", "config", "inventory", "drivers", "services", "quick"},
     "quick": BASE | {"config", "drivers", "inventory", "services"},
     "api": BASE | {"model", "ports", "config", "services", "wiring"},
+    "web": BASE | {"model", "config", "services", "api"},
     "archive": BASE | {"model", "inventory", "services", "wiring"},
     "resident": BASE | {"model", "ports", "drivers", "services", "wiring", "api"},
     "cli": BASE
@@ -55,6 +56,7 @@ HOMES = {
     "jinja2": "lxgpu.",
     "icalendar": "lxgpu.services.",
     "matplotlib": "lxgpu.simulate.",
+    "prometheus_client": "lxgpu.web.",
     "pydantic": ("lxgpu.config.", "lxgpu.api."),
     "fastapi": "lxgpu.api.",
     "uvicorn": "lxgpu.api.",
@@ -67,13 +69,13 @@ HOMES = {
 
 SINGLE = {
     *("apprise", "fastapi", "uvicorn", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"),
-    "matplotlib",
+    *("matplotlib", "prometheus_client"),
 }
 """These have one module, so that there is one place to look at when they change."""
 
 LATE = {
     *("apprise", "pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich", "icalendar"),
-    "matplotlib",
+    *("matplotlib", "prometheus_client"),
 }
 """These are imported inside functions only."""
 
