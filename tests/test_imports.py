@@ -68,7 +68,7 @@ HOMES = {
 """Library → where alone it may be imported. A library that is not here is not a dependency."""
 
 SINGLE = {
-    *("apprise", "fastapi", "uvicorn", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"),
+    *("apprise", "uvicorn", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"),
     *("matplotlib", "prometheus_client"),
 }
 """These have one module, so that there is one place to look at when they change."""

@@ -18,6 +18,8 @@ When = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_PL
 Model = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_PLAIN)]
 ClassName = Annotated[str, StringConstraints(max_length=63, pattern=_PLAIN)]
 Note = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=_PLAIN)]
+Token = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_-]*$")]
+KeyText = Annotated[str, StringConstraints(min_length=1, max_length=16384)]
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_PLAIN)]
 
 
@@ -70,6 +72,28 @@ class Reserve(Body):
         return self
 
 
+class Edit(Body):
+    """Change a reservation of one's own: `gpus` in all, its length or `until`, its start `at`, its `note`.
+
+    What is left out or null stays as it is; an empty note takes it away. Times are written as in `Reserve`.
+    """
+
+    id: Identifier
+    gpus: Gpus | None = None
+    seconds: Seconds | None = None
+    until: When | None = None
+    at: When | None = None
+    note: Note | None = None
+
+    @model_validator(mode="after")
+    def _some_change(self) -> Self:
+        if self.seconds is not None and self.until is not None:
+            raise ValueError("give seconds or until, not both")
+        if all(value is None for value in (self.gpus, self.seconds, self.until, self.at, self.note)):
+            raise ValueError("nothing is to be changed")
+        return self
+
+
 class May(Body):
     """Whether `gpus` cards can be held at all."""
 
@@ -80,3 +104,16 @@ class Cancel(Body):
     """Withdraw one's own reservation."""
 
     id: Identifier
+
+
+class Enter(Body):
+    """A one-time link's text, or an invitation's."""
+
+    token: Token
+
+
+class NewKey(Body):
+    """An invitation's text, and the public key that it is used up for."""
+
+    token: Token
+    key: KeyText

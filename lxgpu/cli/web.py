@@ -1,0 +1,67 @@
+"""`lxgpu web`: the page, and one-time links to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Column, Output
+from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from lxgpu.services.visits import Address
+
+_VIEWER = "-"
+COLUMNS = (
+    Column("NAME", "name", text=lambda name: name or "(looks only)"),
+    Column("URL", "url"),
+    Column("UNTIL", "expires", text=lambda at: f"{at:%Y-%m-%d %H:%M} UTC"),
+)
+
+
+@click.command()
+@click.option(
+    "--link",
+    is_flag=False,
+    flag_value=_VIEWER,
+    default=None,
+    metavar="[NAME]",
+    help="Print a one-time link: for the container NAME, or for somebody who only looks.",
+)
+@click.option("--listen", metavar="ADDR", help="The address to listen on, in place of web.listen.")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The port, in place of web.port.")
+@params.output
+def web(out: Output, *, link: str | None, listen: str | None, port: int | None) -> None:
+    """Serve the page until a signal ends it; with --link print a way in, and end.
+
+    A link opens once, within ten minutes; whoever has it can use it. Inside a container `gpu web` prints one.
+    """
+    if link is not None:
+        if listen is not None or port is not None:
+            raise LxgpuError("usage", "--link goes with no other option", fix="lxgpu web --link NAME")
+        show_address(out, _link("" if link == _VIEWER else link))
+        return
+    _serve(out, listen=listen, port=port)
+
+
+def _link(name: str) -> Address:
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.services import visits  # noqa: PLC0415
+
+    return visits.link(wiring.site(lambda _text: None), name)
+
+
+def show_address(out: Output, made: Address) -> None:
+    """Print a one-time address: alone on its line, since it is to be handed over."""
+    if out.form == "table":
+        out.screen.data(made.url)
+    else:
+        out.items("links", (made,), COLUMNS, empty="")
+
+
+def _serve(out: Output, *, listen: str | None, port: int | None) -> None:
+    """Serve the page."""
+    del out, listen, port
+    raise LxgpuError("unavailable", "this lxgpu has no page yet", fix="lxgpu gpus and lxgpu reservations show the same")
