@@ -31,7 +31,7 @@ COLUMNS = (
     help="Print a one-time link: for the container NAME, or for somebody who only looks.",
 )
 @click.option("--listen", metavar="ADDR", help="The address to listen on, in place of web.listen.")
-@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The port, in place of web.port.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="The port, in place of web.port; 0: any.")
 @params.output
 def web(out: Output, *, link: str | None, listen: str | None, port: int | None) -> None:
     """Serve the page until a signal ends it; with --link print a way in, and end.
@@ -62,6 +62,16 @@ def show_address(out: Output, made: Address) -> None:
 
 
 def _serve(out: Output, *, listen: str | None, port: int | None) -> None:
-    """Serve the page."""
-    del out, listen, port
-    raise LxgpuError("unavailable", "this lxgpu has no page yet", fix="lxgpu gpus and lxgpu reservations show the same")
+    """Serve the page; it has no rights, so nothing of the daemon's is opened but what everybody may read."""
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.web.serve import Place, run  # noqa: PLC0415
+
+    chosen = wiring.settings()
+    place = Place(
+        listen=chosen.web.listen if listen is None else listen,
+        port=chosen.web.port if port is None else port,
+        url=chosen.web.url,
+        state_dir=chosen.state_dir,
+        run_dir=chosen.run_dir,
+    )
+    run(place, wiring.texts(), out.screen.note)
