@@ -46,9 +46,8 @@ class Failure(BaseModel):
     error: Told
 
 
-_STATUSES = (400, 403, 404, 408, 409, 413, 422, 429, 500, 503, 504)
-FAILURES: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in _STATUSES}
-"""For the document of an interface: with which statuses it may fail."""
+FAILURES: dict[int | str, dict[str, Any]] = {"4XX": {"model": Failure}, "5XX": {"model": Failure}}
+"""For the document of an interface: in which form it fails."""
 
 
 class Json(JSONResponse):

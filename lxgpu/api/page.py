@@ -6,7 +6,7 @@ The page's process comes through this socket and no other. What it may do is wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,9 +15,10 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 
-from lxgpu.api.answers import FAILURES, Failure, Json, answer_errors, failed
+from lxgpu.api.answers import FAILURES, Json, answer_errors, failed
 from lxgpu.api.app import ASKER, Asker, GuestUses, guest_routes
 from lxgpu.api.bodies import Enter, NewKey
+from lxgpu.api.turns import Turns
 from lxgpu.errors import LxgpuError
 from lxgpu.services.passes import LONGEST_TEXT
 from lxgpu.services.visits import PERSON, Entered, Invited, KeyTaken, Visitor
@@ -67,7 +68,8 @@ class NoSessionError(LxgpuError):
 class _Rooms:
     """The turns of each container that comes by the page, and how many of its questions are there now."""
 
-    def __init__(self) -> None:
+    def __init__(self, turns: Callable[[], Turns]) -> None:
+        self._turns = turns
         self._askers: dict[str, Asker] = {}
         self._inside: dict[str, int] = {}
 
@@ -83,7 +85,7 @@ class _Rooms:
             raise LxgpuError("too_often", "too many questions at once", why=why, fix="try again in a minute")
         if name not in self._askers and len(self._askers) >= _MOST_ASKERS:
             self._askers = {one: asker for one, asker in self._askers.items() if one in self._inside}
-        asker = self._askers.setdefault(name, Asker(name))
+        asker = self._askers.setdefault(name, Asker(name, self._turns()))
         self._inside[name] = self._inside.get(name, 0) + 1
         try:
             yield asker
@@ -93,8 +95,8 @@ class _Rooms:
                 del self._inside[name]
 
 
-def page_app(uses: PageUses, guests: GuestUses) -> FastAPI:
-    """The application of the page's door."""
+def page_app(uses: PageUses, guests: GuestUses, turns: Callable[[], Turns] = Turns) -> FastAPI:
+    """The application of the page's door; `turns` makes those of one container."""
     app = FastAPI(
         title="lxgpu for its page",
         description="Served on the page's socket in the run directory, for the page's process alone.",
@@ -103,7 +105,7 @@ def page_app(uses: PageUses, guests: GuestUses) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses={**FAILURES, 401: {"model": Failure}},
+        responses=FAILURES,
     )
     answer_errors(app, lambda request, error: _fault(uses, request, error), help_=_HELP, absent=_ABSENT)
 
@@ -112,7 +114,7 @@ def page_app(uses: PageUses, guests: GuestUses) -> FastAPI:
         return failed(error, help_=_ENTER_AGAIN, status=401)
 
     app.add_exception_handler(NoSessionError, no_session)
-    rooms, bearer = _Rooms(), Depends(HTTPBearer(auto_error=False))
+    rooms, bearer = _Rooms(turns), Depends(HTTPBearer(auto_error=False))
     keys_at_once = asyncio.Semaphore(_KEYS)  # each takes a thread for as long as a container takes to get it
 
     async def as_container(request: Request) -> AsyncIterator[None]:
@@ -165,7 +167,8 @@ async def _visitor(uses: PageUses, request: Request) -> Visitor:
     text = _session(request)
     found = await asyncio.to_thread(uses.who, text) if text else None
     if found is None:
-        raise NoSessionError("not_allowed", "there is no session, or it is over", fix=_ENTER_AGAIN)
+        why = "a session lasts a week, and no longer than its container"
+        raise NoSessionError("not_allowed", "there is no session, or it is over", why=why, fix=_ENTER_AGAIN)
     return found
 
 
