@@ -82,6 +82,11 @@ def _errors(app: FastAPI, web: Web) -> None:
     async def unknown(request: Request, _: Exception) -> Response:
         return html(web.parts.page("away", web.watch.seen, None, taste_of(request), here="/"), 503)
 
+    async def fault(request: Request, error: Exception) -> Response:
+        web.say(f"a fault in the page at {request.url.path[:80]!r}: {type(error).__name__}: {error}")
+        values = {"error": {"code": "internal", "what": "", "why": (), "fix": ""}, "here": "/"}
+        return html(web.parts.page("problem", web.watch.seen, None, taste_of(request), **values), 500)
+
     async def nowhere(request: Request, _: Exception) -> Response:
         error = {"code": "not_found", "what": "", "why": (), "fix": ""}
         values = {"error": error, "here": "/"}
@@ -89,6 +94,7 @@ def _errors(app: FastAPI, web: Web) -> None:
 
     app.add_exception_handler(NobodyError, nobody)
     app.add_exception_handler(UnknownError, unknown)
+    app.add_exception_handler(Exception, fault)
     app.add_exception_handler(404, nowhere)
     app.add_exception_handler(405, nowhere)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
+from lxgpu.ports import Progress
 from lxgpu.web.door import Door
 from lxgpu.web.forms import Fields, fields
 from lxgpu.web.live import Streams
@@ -30,6 +31,7 @@ class Web:
     parts: Parts
     streams: Streams
     secure: bool
+    say: Progress
 
     @property
     def cookie(self) -> str:

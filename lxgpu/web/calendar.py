@@ -17,11 +17,11 @@ COLUMNS = 336
 """The grid of page.css: half an hour of a week, four minutes of a day."""
 LEAST = 3
 """A bar is never narrower, so that it can be seen and pressed."""
-_LETTERS, _WORD = 8, 24
-"""From so many columns on a bar has room for initials, and for a name."""
 DAYS = 7
 DAY, WEEK = "day", "week"
 _HOURS = 3
+_NARROW = 290
+"""On a narrow screen the word for a mark further to the right would not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Tick:
 class BarModel:
     """A bar from a column on over so many. `start` and `until` are its real times, though it is cut at the edges.
 
-    `room` is what fits in: `none`, `letters` or `word`. `early` and `late`: it goes on beyond the edge.
+    `early` and `late`: it goes on beyond the edge.
     """
 
     key: str
@@ -55,7 +55,6 @@ class BarModel:
     of: str
     early: bool
     late: bool
-    room: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,6 @@ def _bars(
             of=bar.of,
             early=bar.start < axis.start,
             late=bar.until is None or bar.until > axis.end,
-            room="word" if width >= _WORD else "letters" if width >= _LETTERS else "none",
         )
 
 
@@ -206,8 +204,11 @@ def _ticks(axis: _Axis, view: str, zone: tzinfo) -> tuple[Tick, ...]:
     step = timedelta(days=1) if view == WEEK else timedelta(hours=_HOURS)
     local = axis.start.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None, fold=0)
     found: list[Tick] = []
+    if view == WEEK and axis.start.astimezone(zone).hour in range(1, 20):  # there is room for the name of today
+        found.append(Tick(1, axis.start, midnight=True, strong=True))
     while (at := local.replace(tzinfo=zone).astimezone(axis.start.tzinfo)) < axis.end:
         if at >= axis.start and axis.column(at) <= COLUMNS - (6 if view == WEEK else 12):
-            found.append(Tick(axis.column(at), at, local.hour == 0, view == WEEK or local.hour % (2 * _HOURS) == 0))
+            strong = (view == WEEK or local.hour % (2 * _HOURS) == 0) and axis.column(at) <= _NARROW
+            found.append(Tick(axis.column(at), at, midnight=local.hour == 0, strong=strong))
         local += step
     return tuple(found)

@@ -108,7 +108,7 @@ class Parts:
         minute = int(datetime.now(UTC).timestamp() // 60)
         key = (name, reader.kind, reader.name, taste.language, minute, *more)
         if key not in self._made:
-            given = values(seen.found) if seen.found else {}
+            given = values(seen.found) if seen.found else {"found": None, "calendar": None}
             self._made[key] = self._render(f"web/part_{name}.html.j2", seen, reader, taste, given)
         return self._made[key]
 

@@ -100,7 +100,7 @@ def run(place: Place, texts: Texts, say: Progress, *, ready: Callable[[int], Non
     listening = _listening(place)
     port = int(listening.getsockname()[1])
     config = uvicorn.Config(
-        guard(page(_web(place, texts)), Names(place.url, (socket.gethostname(),))),
+        guard(page(_web(place, texts, say)), Names(place.url, (socket.gethostname(),))),
         http=Timely,
         ws="none",
         lifespan="on",
@@ -120,7 +120,7 @@ def run(place: Place, texts: Texts, say: Progress, *, ready: Callable[[int], Non
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def _web(place: Place, texts: Texts) -> Web:
+def _web(place: Place, texts: Texts, say: Progress) -> Web:
     folder = shipped("templates") / "web"
     statics, door = Statics(folder / "static"), Door(place.run_dir)
     watch = Watch(place.state_dir)
@@ -132,6 +132,7 @@ def _web(place: Place, texts: Texts) -> Web:
         parts=Parts(texts, catalogue(folder / "words.yaml"), statics, door),
         streams=Streams(watch),
         secure=urlsplit(place.url).scheme == "https",
+        say=say,
     )
 
 

@@ -64,6 +64,13 @@ class Words:
             return f"{self.days[local.weekday()]} {clock}"
         return f"{local:%Y-%m-%d} {clock}"
 
+    def between(self, start: datetime, end: datetime | None) -> str:
+        """From when until when; a day that both have is said once."""
+        if end is None:
+            return self("from_on", when=self.when(start))
+        same = start.astimezone(self.zone).date() == end.astimezone(self.zone).date()
+        return self("from_until", start=self.when(start), until=self.clock(end) if same else self.when(end))
+
     def clock(self, at: datetime) -> str:
         """A time of day; one that the day has twice keeps its offset."""
         local = at.astimezone(self.zone).replace(second=0, microsecond=0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import re
+from dataclasses import replace
 from functools import cache
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
+from page_client import ask, session_of, wait_for
 
 VIEWS = ("/", "/calendar", "/calendar?view=week", "/mine", "/part/cards", "/part/calendar", "/part/mine", "/live")
 CHANGES = {
@@ -18,28 +19,6 @@ CHANGES = {
     "extend": {"for": "1h"},
     "release": {"gpus": "1"},
 }
-
-
-def ask(page, method, path, fields=None, **headers):
-    """One request, as no browser sends it: status, headers, text."""
-    link = http.client.HTTPConnection(urlsplit(page.url).netloc, timeout=15)
-    body = urlencode(fields) if fields is not None else None
-    kind = {"Content-Type": "application/x-www-form-urlencoded"} if fields is not None else {}
-    link.request(method, path, body, kind | {name.replace("_", "-"): value for name, value in headers.items()})
-    answer = link.getresponse()
-    told = answer.status, answer.headers, answer.read().decode()
-    link.close()
-    return told
-
-
-def session_of(page, world, name="alice"):
-    """A session's cookie, and its forms' token."""
-    link = world.way_in(name).partition("#")[2]
-    status, headers, _ = ask(page, "POST", "/in", {"link": link}, Origin=page.url)
-    assert status == 303
-    cookie = headers["set-cookie"].split(";")[0]
-    _, _, text = ask(page, "GET", "/", Cookie=cookie)
-    return cookie, re.search(r'name="token" value="([0-9a-f]+)"', text)[1]
 
 
 @pytest.mark.parametrize("path", VIEWS)
@@ -165,8 +144,6 @@ def test_links_that_set_something_lead_nowhere_else(page, to):
 
 def test_a_public_page_is_seen_by_anybody_and_changed_by_nobody(fresh):
     """Where the policy says so; forms are of those who logged in."""
-    from dataclasses import replace  # noqa: PLC0415
-
     world, page = fresh
     world.change = lambda found: replace(found, public=True)
     world.turn()
@@ -175,13 +152,3 @@ def test_a_public_page_is_seen_by_anybody_and_changed_by_nobody(fresh):
     assert "alice" in text
     assert "<form" not in text
     assert ask(page, "POST", "/do/cancel", {"id": "r1", "token": ""}, Origin=page.url)[0] == 403
-
-
-def wait_for(is_so):
-    """Until it is so, within some seconds."""
-    import time  # noqa: PLC0415
-
-    ends = time.monotonic() + 15
-    while not is_so():
-        assert time.monotonic() < ends
-        time.sleep(0.05)

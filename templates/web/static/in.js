@@ -11,6 +11,7 @@
     form.submit();
   } else {
     document.getElementById("in-none").hidden = false;
-    document.getElementById("in-title").hidden = true;
+    const title = document.getElementById("in-title");
+    title.textContent = title.dataset.none;
   }
 })();
