@@ -173,18 +173,17 @@ def views(by: str, counts: Mapping[str, Count]) -> tuple[UsageView, ...]:
 
 def view(by: str, name: str, count: Count, *, of_people: bool) -> UsageView:
     """A row; its hours are rounded so that the parts are the whole."""
-    used = count.hours[Had.USED]
-    seen = used + count.hours[Had.IDLE]
-    held = seen + count.hours[Had.UNKNOWN]
+    held, idle = _cents(sum(count.hours.values())), _cents(count.hours[Had.IDLE])
+    used = min(_cents(count.hours[Had.USED]), held - idle)
     waste = sorted(count.waste.items(), key=lambda one: (-one[1], one[0]))
     hours = UsageView(
         by=by,
         name=name,
-        held_gpu_hours=_cents(held) / 100,
-        used_gpu_hours=_cents(used) / 100,
-        idle_gpu_hours=(_cents(seen) - _cents(used)) / 100,
-        unknown_gpu_hours=(_cents(held) - _cents(seen)) / 100,
-        wasted=tuple(WasteView(instance, _cents(idle) / 100) for instance, idle in waste if _cents(idle)),
+        held_gpu_hours=held / 100,
+        used_gpu_hours=used / 100,
+        idle_gpu_hours=idle / 100,
+        unknown_gpu_hours=(held - used - idle) / 100,
+        wasted=tuple(WasteView(instance, _cents(gpu_us) / 100) for instance, gpu_us in waste if _cents(gpu_us)),
     )
     return _with_people(hours, count) if of_people else hours
 

@@ -153,3 +153,12 @@ def test_the_alerts_are_those_promised():
 def test_the_longest_bound_is_longer_than_what_the_alert_calls_slow():
     """A quantile cannot be told beyond the last bound."""
     assert max(BOUNDS_S) > 10
+
+
+def test_each_metric_stands_in_the_documents(told):
+    """And none that there is not."""
+    text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    table = text[text.index("| metrics `lxgpu_") :].partition("\n\n")[0]
+    written = {name for line in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    there = {re.sub(r"_(bucket|sum|count)$", "", name.removeprefix("lxgpu_")) for name in told} - {"build_info"}
+    assert written == there

@@ -99,6 +99,10 @@ def test_the_parts_are_the_whole(found):
         if row.by != WAIT:
             parts = row.used_gpu_hours + row.idle_gpu_hours + row.unknown_gpu_hours
             assert round(parts, 2) == row.held_gpu_hours, row
+    waste = {one.instance: one.idle_gpu_hours for one in found.total.wasted}
+    assert waste == {row.name: row.idle_gpu_hours for row in found.users if row.idle_gpu_hours}, (
+        "each has one container"
+    )
     for by in (USER, GPU, HOURLY, DAILY):
         rows = found.rows(by)
         for field in HOURS:
