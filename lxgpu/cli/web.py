@@ -41,20 +41,25 @@ def web(out: Output, *, link: str | None, listen: str | None, port: int | None) 
     if link is not None:
         if listen is not None or port is not None:
             raise LxgpuError("usage", "--link goes with no other option", fix="lxgpu web --link NAME")
-        show_address(out, _link("" if link == _VIEWER else link))
+        show_address(out, _link(out, "" if link == _VIEWER else link))
         return
     _serve(out, listen=listen, port=port)
 
 
-def _link(name: str) -> Address:
+def _link(out: Output, name: str) -> Address:
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.services import visits  # noqa: PLC0415
 
-    return visits.link(wiring.site(lambda _text: None), name)
+    return visits.link(wiring.site(out.screen.note), name)
 
 
 def show_address(out: Output, made: Address) -> None:
     """Print a one-time address: alone on its line, since it is to be handed over."""
+    from lxgpu import resident  # noqa: PLC0415
+    from lxgpu.cli.news import start_daemon  # noqa: PLC0415
+
+    if not resident.status().running:
+        out.screen.warn(f"the daemon does not run, and lets nobody in until it does: {start_daemon()}")
     if out.form == "table":
         out.screen.data(made.url)
     else:

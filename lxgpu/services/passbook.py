@@ -51,6 +51,26 @@ def read_passes(folder: Path) -> tuple[Pass, ...]:
         return ()  # whoever had a pass asks for a new one
 
 
+class PassReader:
+    """Reads the passes again and again: the file is parsed when it is another one than the last time."""
+
+    def __init__(self) -> None:
+        self._known: tuple[tuple[object, ...], tuple[Pass, ...]] = ((), ())
+
+    def read(self, folder: Path) -> tuple[Pass, ...]:
+        """As `read_passes`; each change of the file is a new file, with its own number and time."""
+        try:
+            there = (folder / FILE).lstat()
+        except OSError:
+            return read_passes(folder)
+        mark = (folder, there.st_ino, there.st_mtime_ns, there.st_size)
+        known, passes = self._known
+        if mark != known:
+            passes = read_passes(folder)
+            self._known = (mark, passes)
+        return passes
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[Passbook]:
     """The passes, to be changed while nobody else does.

@@ -14,12 +14,14 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.names import check_person
 from lxgpu.model.snapshot import Records
-from lxgpu.services.passbook import opened, read_passes
+from lxgpu.services.cardmemory import CardMemory
+from lxgpu.services.passbook import PassReader, opened
 from lxgpu.services.passes import LIFE, Pass, PassKind, brought_back, ended, found, issued, new_text, without
 from lxgpu.services.report import ssh_host
 from lxgpu.services.site import Site
 from lxgpu.services.unknown import no_container
 from lxgpu.services.views import SshView
+from lxgpu.services.watch import Watch
 
 PERSON, VIEWER = "person", "viewer"
 INVITE_LIFE = LIFE[PassKind.INVITE]
@@ -79,6 +81,7 @@ class Visits:
 
     def __init__(self, site: Callable[[], Site]) -> None:
         self._site = site
+        self._reader = PassReader()
 
     def enter(self, token: str) -> Entered:
         """Use a link up for a session.
@@ -89,10 +92,12 @@ class Visits:
         site, text = self._site(), new_text()
         now, life = site.clock.now(), LIFE[PassKind.SESSION]
         records = site.inventory.read()
+        if found(self._reader.read(site.settings.state_dir), token, PassKind.LINK, now=now) is None:
+            raise _used()  # before the lock is asked for, which strangers are not to hold up
         with opened(site.settings.state_dir) as book:
             link = found(book.passes, token, PassKind.LINK, now=now)
             if link is None or not _stands(records, link):
-                raise LxgpuError("not_allowed", "this link is used up, or over", why=_OVER)
+                raise _used()
             book.passes, made = issued(
                 without(book.passes, link), text, PassKind.SESSION, name=link.name, mark=link.mark, now=now, life=life
             )
@@ -109,7 +114,7 @@ class Visits:
     def who(self, session: str) -> Visitor | None:
         """Whom a session speaks for now; None: nobody."""
         site = self._site()
-        mine = found(read_passes(site.settings.state_dir), session, PassKind.SESSION, now=site.clock.now())
+        mine = found(self._reader.read(site.settings.state_dir), session, PassKind.SESSION, now=site.clock.now())
         if mine is None or not _stands(site.inventory.read(), mine):
             return None
         return Visitor(mine.name or None, _kind(mine), mine.expires)
@@ -121,7 +126,7 @@ class Visits:
             LxgpuError: `not_allowed`: it was used already, or is over.
         """
         site = self._site()
-        mine = found(read_passes(site.settings.state_dir), token, PassKind.INVITE, now=site.clock.now())
+        mine = found(self._reader.read(site.settings.state_dir), token, PassKind.INVITE, now=site.clock.now())
         if mine is None:
             raise _uninvited(site)
         return Invited(mine.name, mine.expires, site.policy().contact)
@@ -140,7 +145,8 @@ class Visits:
             raise LxgpuError("bad_key", f"one key is wanted, and these are {len(given)}", fix="paste one line")
         mine = _used_up(site, token)
         said = list[str]()
-        mine_site = replace(site, actor=f"{mine.name} (invited)", say=said.append)
+        # What the daemon remembers of its looks is its own: it is at work in another thread.
+        mine_site = replace(site, actor=f"{mine.name} (invited)", say=said.append, watch=Watch(), cards=CardMemory())
         try:
             keys.add(mine_site, mine.name, given)
         except BaseException:
@@ -207,6 +213,10 @@ def _used_up(site: Site, token: str) -> Pass:
             raise _uninvited(site)
         book.passes = without(book.passes, mine)
     return mine
+
+
+def _used() -> LxgpuError:
+    return LxgpuError("not_allowed", "this link is used up, or over", why=_OVER)
 
 
 def _uninvited(site: Site) -> LxgpuError:

@@ -422,6 +422,16 @@ def test_short_asks_nobody(guests, inside):
     assert guests.uses.asked == []
 
 
+def test_a_login_hears_when_nobody_keeps_the_banner_true(guests, inside):
+    """Nothing while the daemon is there; one line while it is not, with status 0."""
+    assert (inside.gpu("--greet").returncode, inside.gpu("--greet").stdout) == (0, "")
+    guests.sockets.follow(["bob"])
+    ran = inside.gpu("--greet")
+    assert (ran.returncode, ran.stderr, len(ran.stdout.splitlines())) == (0, "", 1)
+    assert "may be old" in ran.stdout
+    assert guests.uses.asked == []
+
+
 def _parser_words():
     """The commands of the program, and the options of each, as it understands them."""
     ran = subprocess.run([str(PROGRAM), "--help"], capture_output=True, text=True, check=True)

@@ -14,7 +14,7 @@ import pytest
 
 from lxgpu.errors import LxgpuError
 from lxgpu.services import passbook
-from lxgpu.services.passbook import FILE, LOCK, opened, read_passes
+from lxgpu.services.passbook import FILE, LOCK, PassReader, opened, read_passes
 from lxgpu.services.passes import LIFE, PassKind, found, issued, new_text, without
 
 NOW = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
@@ -58,6 +58,20 @@ def test_of_many_who_come_with_one_link_one_is_let_in(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(come, range(8))) == 1
     assert read_passes(tmp_path) == ()
+
+
+def test_who_reads_again_and_again_sees_each_change_at_once(tmp_path):
+    """Also one of the same length, made in the same moment."""
+    reader = PassReader()
+    assert reader.read(tmp_path) == ()
+    for _ in range(20):
+        text = _give(tmp_path)
+        assert found(reader.read(tmp_path), text, PassKind.LINK, now=NOW) is not None
+        with opened(tmp_path) as book:
+            book.passes = ()
+        assert reader.read(tmp_path) == ()
+    (tmp_path / FILE).unlink()
+    assert reader.read(tmp_path) == ()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", '{"schema": 1}', '{"schema": "lxgpu.passes/v1", "passes": [1]}'])
