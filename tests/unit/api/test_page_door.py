@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from fakes.guests import FakeGuests
 from fakes.visits import FakeVisits
 from guest_client import answer, dial
 
+from lxgpu.api.gate import BODY_BYTES
 from lxgpu.api.page import AT_ONCE, page_app
 from lxgpu.api.serving import Bounds, Sockets
+from lxgpu.api.turns import WAITING, Turns
 
+TURNS = 3
 READS = ("status", "why")
 CHANGES = {
     "release": {"gpus": 1},
@@ -50,8 +54,14 @@ class Door:
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Door]:
     """The door is open."""
+    with _opened(tmp_path, Turns) as made:
+        yield made
+
+
+@contextmanager
+def _opened(tmp_path: Path, turns: Callable[[], Turns]) -> Iterator[Door]:
     visits, uses = FakeVisits(), FakeGuests()
-    app = page_app(visits, uses)
+    app = page_app(visits, uses, turns)
     made = Sockets(lambda _: app, lambda _: str(tmp_path), Bounds(connections=64, pace_s=0.0))
     assert made.follow(["page"]) == {}
     yield Door(tmp_path / "api.sock", visits, uses)
@@ -174,6 +184,24 @@ def test_a_misshapen_question_is_answered_as_one(door, body):
         status, told = door.ask("POST", f"/v1/{way}", body)
         assert (status, told["error"]["code"]) == (400, "usage")
     assert door.visits.faults == []
+
+
+@pytest.mark.parametrize("way", ["enter", "key", "reserve", "leave"])
+def test_what_is_too_large_is_refused_unread(door, way):
+    """Whoever sends it: 64 KiB is the most."""
+    status, told = door.ask("POST", f"/v1/{way}", b'{"token": "' + b"x" * BODY_BYTES + b'"}', session="alice-session")
+    assert (status, told["error"]["code"]) == (413, "usage")
+    assert door.uses.asked == []
+
+
+def test_a_session_has_turns_as_a_container_has(tmp_path):
+    """Some changes at once; of further ones a few wait for their turn, and the rest is refused; another's go on."""
+    with _opened(tmp_path, lambda: Turns(at_once=TURNS, every_s=0.5)) as door, ThreadPoolExecutor(8) as pool:
+        ask = lambda _: door.ask("POST", "/v1/extend", {"seconds": 60}, session="alice-session")  # noqa: E731 -- a call
+        assert [status for status, _ in pool.map(ask, range(TURNS))] == [200] * TURNS
+        late = sorted(status for status, _ in pool.map(ask, range(WAITING + 2)))
+        assert door.ask("POST", "/v1/extend", {"seconds": 60}, session="bob-session")[0] == 200
+    assert late == [200] * WAITING + [429] * 2
 
 
 def _ways() -> list[tuple[str, str, object]]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import grp
+import stat
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from fakes.site import make_site, newcomer
 
+from lxgpu import wiring
 from lxgpu.errors import LxgpuError
 from lxgpu.ports import Ran
 from lxgpu.services import ending, visits
@@ -177,3 +181,17 @@ def test_no_secret_text_is_kept_said_or_written_into_the_history(site, door, tmp
     door.key(invitation, key_line(site))
     told = (tmp_path / "state" / FILE).read_text() + repr(site.inventory.events()) + repr(site.say.lines)
     assert not [text for text in (link, invitation, session) if text in told]
+
+
+def test_the_doors_folder_is_roots_and_the_pages_group_where_there_is_one(tmp_path, monkeypatch):
+    """0700 for root alone; with the group 0750 and its, also after somebody opened it further."""
+    monkeypatch.setattr(wiring, "settings", lambda: make_site(tmp_path).settings)
+    monkeypatch.setattr(wiring, "PAGE_GROUP", "no-such-group")
+    folder = Path(wiring.page_folder())
+    assert folder == tmp_path / "run" / "page"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o777)
+    monkeypatch.setattr(wiring, "PAGE_GROUP", "daemon")
+    assert wiring.page_folder() == str(folder)
+    found = folder.stat()
+    assert (stat.S_IMODE(found.st_mode), found.st_gid, found.st_uid) == (0o750, grp.getgrnam("daemon").gr_gid, 0)
