@@ -103,6 +103,7 @@ SHAPES: dict[str, object] = {
         "waited_gpu_hours": 0.0,
         "refused": 0,
         "refused_full": 0,
+        "refused_gpu_hours": 0.0,
         "period_hours": 0.0,
         "wasted": [{"instance": "", "idle_gpu_hours": 0.0}],
     },

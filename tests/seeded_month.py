@@ -71,7 +71,8 @@ def seeded_month(
     for _ in range(6 * days):
         at = begin + timedelta(minutes=chance.randrange(days * 1440))
         with inventory.write(actor="root", now=at) as tx:
-            tx.event("refused", chance.choice([*GROUPS, "nobody"]), rule=chance.choice(CODES))
+            asked = {"asked_gpus": chance.choice([1, 2, 4]), "asked_s": chance.choice([None, 3600, 86_400])}
+            tx.event("refused", chance.choice([*GROUPS, "nobody"]), rule=chance.choice(CODES), detail=asked)
     inventory.add_samples(samples)
     return Month(inventory, begin, now, names, holds, samples)
 

@@ -43,8 +43,8 @@ def report(out: Output, *, since: int, by: str, html: Path | None, forecast: boo
     bookings of the time; HONOURED of them had their cards and somebody came, MISSED had them and nobody came. WAITS
     counts requests that waited and began, MEDIAN how long; REFUSED what was asked for in vain. IDLE MOST names the
     containers with the most idle hours. -o wide adds FAILED (bookings that the host could not keep), LONGEST wait,
-    WAITING now, the GPU-hours WAITED by all of them, and of the refusals those for WANT OF GPUS. One who is in several
-    groups counts in each.
+    WAITING now, the GPU-hours WAITED by all of them, and of the refusals those for WANT OF GPUS with the GPU-hours
+    WANTED in them, as far as it was said for how long. One who is in several groups counts in each.
 
     --by hour is by hours of the week and --by day by days, both in the lab's time; --by wait counts requests by how
     long they waited. --by all lists the rows of every kind. --html writes all of it as one page that needs nothing
@@ -134,6 +134,7 @@ def report_columns(by: str, rows: Iterable[UsageView] = (), *, form: str = "tabl
         Column("WAITED", "waited_gpu_hours", text=_hours, wide=True),
         Column("REFUSED", "refused"),
         Column("WANT OF GPUS", "refused_full", wide=True),
+        Column("WANTED", "refused_gpu_hours", text=_hours, wide=True),
         Column("OF", "period_hours", text=_hours, wide=True),
         Column("IDLE MOST", wasted),
     )

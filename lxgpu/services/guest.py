@@ -37,7 +37,7 @@ from lxgpu.services.headline import count
 from lxgpu.services.lending import intend_release
 from lxgpu.services.noticefile import read_notices
 from lxgpu.services.reasons import about_container
-from lxgpu.services.refusal import record_refusal
+from lxgpu.services.refusal import Asked, record_refusal
 from lxgpu.services.report import instance_views
 from lxgpu.services.reservationviews import InLine
 from lxgpu.services.site import Site
@@ -176,7 +176,7 @@ class Guests:
             )
             return reserve(site, request, begin=False)
 
-        booked = self._noting(site, name, act)
+        booked = self._noting(site, name, act, Asked(gpus, seconds))
         self._wake()
         show = _show(site)
         rows = tuple(guest_reservation(row) for row in booked.reservations)
@@ -287,7 +287,7 @@ class Guests:
                 self._line = (asked, records.version, found)
             return found
 
-    def _noting(self, site: Site, name: str, act: Callable[[], T]) -> T:
+    def _noting(self, site: Site, name: str, act: Callable[[], T], asked: Asked | None = None) -> T:
         """A refusal goes into the history, where `why` finds it; not each one of a caller who asks again and again."""
         try:
             return act()
@@ -296,7 +296,7 @@ class Guests:
             now = site.clock.now()
             if name not in self._noted or now - self._noted[name] >= NOTED_EVERY:
                 self._noted[name] = now
-                record_refusal(site, error, name)
+                record_refusal(site, error, name, asked)
             raise
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from statistics import median
 
-from lxgpu.errors import CATALOGUE, Exit
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
@@ -24,6 +23,8 @@ from lxgpu.services.oldnames import Names
 
 USER, GROUP, GPU = "user", "group", "gpu"
 TOTAL = "total"
+WANT = frozenset({"booked", "no_capacity", "no_room", "not_free", "too_few_gpus"})
+"""Refusals for want of cards; of all others it is a rule's doing."""
 _HAD = frozenset({ReservationState.ACTIVE, ReservationState.FINISHED})
 _BEGUN = _HAD | {ReservationState.MISSED}
 
@@ -44,8 +45,8 @@ class UsageView:
     to the last digit. `bookings` are all of that time, those to come and those given up too. `missed` bookings are
     those that nobody came to, `failed` those that the host could not keep. Waits are of requests that began in that
     time; `waiting` still do, and `waited_gpu_hours` are those of both, times the cards that they waited for. Of the
-    `refused`, `refused_full` were for want of cards and by no rule. `period_hours` is how much of the
-    time asked for lies in a row's hour or day.
+    `refused`, `refused_full` were for want of cards and by no rule, and `refused_gpu_hours` is what these asked for,
+    where they said for how long. `period_hours` is how much of the time asked for lies in a row's hour or day.
     """
 
     by: str
@@ -65,6 +66,7 @@ class UsageView:
     waited_gpu_hours: float | None = None
     refused: int | None = None
     refused_full: int | None = None
+    refused_gpu_hours: float | None = None
     period_hours: float | None = None
     wasted: tuple[WasteView, ...] = ()
 
@@ -93,6 +95,7 @@ class Count:
     waited_s: float = 0.0
     refused: int = 0
     full: int = 0
+    wanted_s: float = 0.0
     waste: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, had: Had, gpu_us: int, instance: str = "") -> None:
@@ -153,10 +156,11 @@ class Tally:
     def _event(self, event: Event) -> None:
         if event.kind != "refused" or event.at < self._since:
             return
-        full = event.rule in CATALOGUE and CATALOGUE[event.rule].status is Exit.NO_CAPACITY
+        full = event.rule in WANT
         for count in self._people(self._names.now(event.subject, event.at)):
             count.refused += 1
             count.full += full
+            count.wanted_s += _wanted_s(event) if full else 0.0
 
 
 def report(ground: Ground, *, since: datetime, now: datetime, by: str) -> tuple[UsageView, ...]:
@@ -207,7 +211,14 @@ def _with_people(row: UsageView, count: Count) -> UsageView:
         waited_gpu_hours=round(count.waited_s / 3600, 2),
         refused=count.refused,
         refused_full=count.full,
+        refused_gpu_hours=round(count.wanted_s / 3600, 2),
     )
+
+
+def _wanted_s(event: Event) -> float:
+    """What was asked for in vain: seconds times cards, as far as it was said."""
+    gpus, seconds = event.detail.get("asked_gpus"), event.detail.get("asked_s")
+    return float(gpus * seconds) if isinstance(gpus, int) and isinstance(seconds, int) else 0.0
 
 
 def _owners(ground: Ground, names: Names) -> dict[str, str]:

@@ -186,8 +186,8 @@ def _rest(row: UsageView) -> int:
 
 def _refused(book: Book) -> Iterator[Section]:
     text = (
-        "What was asked for in vain: for want of GPUs, or by the policy (a limit, a class, a rule). The first, and the"
-        " time waited, are the case for buying; the second for another policy."
+        "What was asked for in vain: by the policy (a limit, a class, a rule), or for want of GPUs, with the GPU-hours"
+        " asked for as far as it was said for how long. The latter, and the time waited, are the case for buying."
     )
     rows = sorted((row for row in book.groups if row.refused or row.waited_gpu_hours), key=_want)
     drawn = [
@@ -195,7 +195,7 @@ def _refused(book: Book) -> Iterator[Section]:
         for row in rows
     ]
     table = Table(
-        columns=("Group", "Refused", "For want of GPUs", "By the policy", "GPU-hours waited"),
+        columns=("Group", "Refused", "By the policy", "For want of GPUs", "GPU-hours in these", "GPU-hours waited"),
         rows=tuple((_group(row), *_refusals(row)) for row in rows),
         total=("all", *_refusals(book.total)),
     )
@@ -228,7 +228,8 @@ def _waited(row: UsageView) -> tuple[str, ...]:
 
 
 def _refusals(row: UsageView) -> tuple[str, ...]:
-    return (str(row.refused), str(row.refused_full), str(_by_policy(row)), hours(row.waited_gpu_hours))
+    counts = (str(row.refused), str(_by_policy(row)), str(row.refused_full))
+    return (*counts, hours(row.refused_gpu_hours), hours(row.waited_gpu_hours))
 
 
 def _by_policy(row: UsageView) -> int:

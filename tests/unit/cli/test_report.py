@@ -162,7 +162,8 @@ def test_what_people_asked_for_is_the_same_too(made):
     for name, *cells in page.tables["Refused"][1:-1]:
         row = groups["" if name == "(no group)" else name]
         by_policy = row["refused"] - row["refused_full"]
-        assert cells[:3] == [str(row["refused"]), str(row["refused_full"]), str(by_policy)]
+        assert cells[:3] == [str(row["refused"]), str(by_policy), str(row["refused_full"])]
+        assert cells[3] == hours(row, "refused")[0]
     for name, *cells in page.tables["Bookings"][1:-1]:
         row = users[name]
         wanted = [row["bookings"], row["bookings_honoured"], row["bookings_missed"], row["bookings_failed"]]

@@ -302,6 +302,7 @@ def test_a_refusal_names_the_contact_and_stands_in_the_history_once(site, guests
         assert "gpu-admin@lab.example" in caught.value.fix
     refused = [event for event in site.inventory.events() if event.kind == "refused"]
     assert [(event.subject, event.actor) for event in refused] == [("bob", "bob (inside bob)")]
+    assert (refused[0].detail["asked_gpus"], refused[0].detail["asked_s"]) == (3, 3600)
     assert "may have 2" in " ".join(guests.why("bob").lines)
 
 

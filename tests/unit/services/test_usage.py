@@ -10,6 +10,7 @@ from fakes.site import newcomer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lxgpu.errors import CATALOGUE, LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceState
@@ -19,8 +20,9 @@ from lxgpu.model.rules import IdleRules
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import Sample
 from lxgpu.services.cardhours import HOUR_US, Had
+from lxgpu.services.refusal import Asked, recording
 from lxgpu.services.reserve import reserve
-from lxgpu.services.usage import GPU, GROUP, USER, Count, Ground, WasteView, report, view
+from lxgpu.services.usage import GPU, GROUP, USER, WANT, Count, Ground, WasteView, report, view
 
 T0 = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 GROUPS = {"alice": ("bio", "vision"), "bob": ("vision",)}
@@ -216,3 +218,20 @@ def test_rounding_makes_and_loses_no_hours(large, small):
             assert part >= 0
             assert part == pytest.approx(gpu_us / HOUR_US, abs=0.02)
         assert row.held_gpu_hours == pytest.approx((used + idle + unknown) / HOUR_US, abs=0.005001)
+
+
+def test_what_was_asked_for_in_vain(tmp_path):
+    """Cards times hours of what was refused for want of cards; by a rule it is no lack of them."""
+    site = two_at_work(tmp_path)
+    start = site.clock.now()
+    asked = [("no_room", Asked(3, 7200)), ("no_capacity", Asked(2)), ("over_limit", Asked(4, 7200)), ("no_room", None)]
+    for code, what in asked:
+        with pytest.raises(LxgpuError), recording(site, "bob", what):
+            raise LxgpuError(code, "it cannot be")
+    found = of_site(site, start)["bob"]
+    assert (found.refused, found.refused_full, found.refused_gpu_hours) == (4, 3, 6.0)
+
+
+def test_the_words_for_want_of_cards_are_in_the_catalogue():
+    """A code that nobody says any more would make the case for buying disappear."""
+    assert set(CATALOGUE) >= WANT

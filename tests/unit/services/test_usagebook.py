@@ -173,8 +173,10 @@ def test_what_people_asked_for(found, month):
     assert total.waited_gpu_hours == pytest.approx(waited / 3600, abs=0.01)
     refused = month.inventory.events(since=month.since, limit=100_000)
     assert total.refused == sum(one.kind == "refused" for one in refused) == sum(row.refused for row in found.users)
-    full = sum(one.rule in {"no_capacity", "no_room"} for one in refused)
-    assert 0 < total.refused_full == full < total.refused
+    full = [one.detail for one in refused if one.rule in {"no_capacity", "no_room"}]
+    assert 0 < total.refused_full == len(full) < total.refused
+    wanted = sum(one["asked_gpus"] * (one["asked_s"] or 0) for one in full) / 3600
+    assert total.refused_gpu_hours == wanted > 0
 
 
 def test_waits_by_length(found):

@@ -34,7 +34,9 @@ def text_of(made: Book, *, host="gpu1") -> str:
 
 def alone(name: str) -> Book:
     """An hour of one card, of one person, in one group, all of that name."""
-    row = UsageView("user", name, 1.0, 1.0, 0.0, 0.0, 1, 1, 0, 0, 1, 5, 5, 0, 1.0, 1, 1, 1.0, (WasteView(name, 1.0),))
+    row = UsageView(
+        "user", name, 1.0, 1.0, 0.0, 0.0, 1, 1, 0, 0, 1, 5, 5, 0, 1.0, 1, 1, 4.0, 1.0, (WasteView(name, 1.0),)
+    )
     then = NOW - timedelta(hours=1)
     return Book(then, then, NOW, 1, (row,), (row,), (row,), (), (), (), row)
 
