@@ -37,12 +37,10 @@ LAYERS: dict[str, set[str]] = {
     "wiring": BASE | {"model", "ports", "policy", "config", "inventory", "drivers", "services", "quick"},
     "quick": BASE | {"config", "drivers", "inventory", "services"},
     "api": BASE | {"model", "ports", "config", "services", "wiring"},
-    "web": BASE | {"model", "ports", "config", "services", "api"},
     "archive": BASE | {"model", "inventory", "services", "wiring"},
     "resident": BASE | {"model", "ports", "drivers", "services", "wiring", "api"},
     "cli": BASE
-    | {"model", "ports", "policy", "config", "services", "wiring", "archive", "resident", "quick", "lab", "simulate"}
-    | {"web"},
+    | {"model", "ports", "policy", "config", "services", "wiring", "archive", "resident", "quick", "lab", "simulate"},
 }
 """Part of lxgpu → the other parts it may import (`__init__` holds the version)."""
 
@@ -57,10 +55,9 @@ HOMES = {
     "jinja2": "lxgpu.",
     "icalendar": "lxgpu.services.",
     "matplotlib": "lxgpu.simulate.",
-    "prometheus_client": "lxgpu.web.",
     "pydantic": ("lxgpu.config.", "lxgpu.api."),
-    "fastapi": ("lxgpu.api.", "lxgpu.web."),
-    "uvicorn": ("lxgpu.api.", "lxgpu.web."),
+    "fastapi": "lxgpu.api.",
+    "uvicorn": "lxgpu.api.",
     "pydantic_core": "lxgpu.config.",
     "yaml": "lxgpu.",
     "rich": "lxgpu.cli.",
@@ -69,14 +66,14 @@ HOMES = {
 """Library → where alone it may be imported. A library that is not here is not a dependency."""
 
 SINGLE = {
-    *("apprise", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"),
-    *("matplotlib", "prometheus_client"),
+    *("apprise", "fastapi", "uvicorn", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"),
+    "matplotlib",
 }
 """These have one module, so that there is one place to look at when they change."""
 
 LATE = {
     *("apprise", "pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich", "icalendar"),
-    *("matplotlib", "prometheus_client"),
+    "matplotlib",
 }
 """These are imported inside functions only."""
 

@@ -16,7 +16,7 @@ from lxgpu.policy.desk import Desk
 from lxgpu.policy.idleness import takeable_at, warnings_due
 from lxgpu.policy.pending import ahead_s, need_of
 from lxgpu.policy.preemption import ASAP
-from lxgpu.policy.supply import Supply, supply
+from lxgpu.policy.supply import Supply, longest_lead_s, supply
 
 ENDS_S = 10 * 60
 """So long before its end the holder of a booking hears of it."""
@@ -74,6 +74,7 @@ def _likely_victims(desk: Desk, row: Reservation) -> None:
 
 
 def _at_the_end(desk: Desk, row: Reservation, until: datetime) -> None:
+    desk.look_again(until - timedelta(seconds=longest_lead_s(desk.given.policy)))
     if "ends" in row.told:
         return
     at = until - timedelta(seconds=min(ENDS_S, row.duration_s / 10))
@@ -97,6 +98,7 @@ def _lease(desk: Desk, held: Assignment) -> None:
     booked = desk.reservations.get(held.reservation or "")
     if held.until is None or held.since is None or (booked is not None and booked.open):
         return
+    desk.look_again(held.until - timedelta(seconds=longest_lead_s(desk.given.policy)))
     at = held.until - timedelta(seconds=min(LEASE_S, (held.until - held.since).total_seconds() / 10))
     desk.look_again(at)
     if at > desk.now or _heard(desk, held, "lease_ends", since=at):

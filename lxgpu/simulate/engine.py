@@ -28,7 +28,7 @@ class Rule(Protocol):
         """A job ended by itself; its cards are free."""
 
     def turned(self, job: int) -> None:
-        """A holder's cards went to work or to rest, or it would work and has no cards."""
+        """A holder's cards went to work or to rest."""
 
     def decide(self) -> None:
         """Start and stop jobs, at `floor.now`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from math import ceil
 
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.plan import Verdict
@@ -15,7 +16,7 @@ from lxgpu.policy.lease import lease_until
 from lxgpu.policy.reserve import decide_reserve
 from lxgpu.policy.routing import hosts_for
 from lxgpu.simulate.jobs import Job
-from lxgpu.simulate.site import Site
+from lxgpu.simulate.site import Site, lasting
 from lxgpu.simulate.usual import asked_s, class_ahead, class_of
 
 AGAIN, LONGEST_S = 2, 10 * 365 * 86400
@@ -35,7 +36,7 @@ class Owners:
         """What `lxgpu attach` gives at once, where cards are free; whether it did."""
         site, class_name = self._site, class_of(item, left_s=lasts_s, now_s=self._site.seconds(self._site.now))
         request = GpuRequest(name, item.owner, item.gpus, class_name=class_name)
-        wanted = site.now + timedelta(seconds=lasts_s)
+        wanted = site.now + lasting(lasts_s)
         for host in self._by_room(Need(name, item.owner, item.gpus, class_name, site.now, wanted)):
             seen = site.rehearse(host)
             plan = decide_attach(seen, request)
@@ -64,7 +65,7 @@ class Owners:
             gpus=item.gpus,
             state=ReservationState.WAITING,
             created_at=self._site.now,
-            duration_s=max(1, int(hold_s if item.bursts else self._lasts_s(name, item, left_s))),
+            duration_s=max(1, ceil(hold_s if item.bursts else self._lasts_s(name, item, left_s))),
             class_name=class_name,
             soft=is_soft(self._site.policy, class_name),
         )

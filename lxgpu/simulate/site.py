@@ -19,6 +19,7 @@ from lxgpu.policy.fairness import looks_back_s
 from lxgpu.policy.lookup import (
     by_card,
     by_instance,
+    by_reservation,
     owners_by_instance,
     promised_to,
     reservations_by_id,
@@ -41,6 +42,7 @@ class Site:
         self.policy, self._start = policy, start
         self._seen = [_host(number, lab.gpus_per_server, start) for number in range(lab.servers)]
         self._server = {gpu.uuid: number for number, seen in enumerate(self._seen) for gpu in seen.gpus}
+        self._number = {seen.host: number for number, seen in enumerate(self._seen)}
         self._records = Records(version=1, identity=None)
         self._past: tuple[Assignment, ...] = ()
         self._new_past = 0
@@ -61,7 +63,7 @@ class Site:
 
     def pass_to(self, seconds: float) -> None:
         """It is so many seconds after the start."""
-        self.now = self._start + timedelta(seconds=seconds)
+        self.now = self._start + lasting(seconds)
 
     def seconds(self, at: datetime) -> float:
         """How long after the start that is."""
@@ -70,6 +72,10 @@ class Site:
     def server(self, slot: Slot) -> int:
         """The host of a slot."""
         return self._server[slot.gpu]
+
+    def number(self, name: str) -> int:
+        """The host of that name."""
+        return self._number[name]
 
     # ---- containers
 
@@ -120,6 +126,12 @@ class Site:
         self._verdicts.pop(row.slot, None)
         self._judged = object()
         self._dropped.append(row)
+
+    def close_asked(self, row: Reservation, state: ReservationState) -> None:
+        """A request or a booking is over, and nothing is promised to it any more."""
+        self.write(changed(row, state=state, closed_at=self.now))
+        mine = by_reservation(self._records.assignments).get(row.id, ())
+        self._dropped += (one for one in mine if one.state is AssignmentState.PLANNED)
 
     def desk(self, host: int) -> Desk:
         """A desk for what a host decides, with all that was written; that is kept with the desk, or lost."""
@@ -184,6 +196,12 @@ class Site:
     def _change(self, moved: Iterable[Assignment] = (), *, instances: tuple[Instance, ...]) -> None:
         before, self._records = self._records, changed(self._records, instances=instances)
         recount(before, self._records, ((row, row) for row in moved))
+
+
+def lasting(seconds: float) -> timedelta:
+    """So long in whole microseconds, and never shorter: what lasts so long is not over before."""
+    whole = round(seconds * 1_000_000)
+    return timedelta(microseconds=whole if whole / 1_000_000 >= seconds else whole + 1)
 
 
 def _processes(of: tuple[str, int] | None) -> tuple[GpuProcess, ...]:

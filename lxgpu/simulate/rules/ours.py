@@ -5,6 +5,10 @@ first in the queue, says `policy/routing`, which the daemon of one host has no u
 job is a throw-away container whose request stands in the queue; a holder's has a lease where cards are free, and else
 stands in the queue too. A card that is taken is free `STOP_S` after the TERM, one that is given is attached at once,
 and an owner whose cards are gone for good asks again.
+
+A host is looked at when something happened there, and when its last decision said that there will be something. What
+may begin behind a first in the queue only since time passed elsewhere begins with the next look of its host; a daemon
+looks each few seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.policy.agenda import work_out
-from lxgpu.policy.desk import Desk
+from lxgpu.policy.desk import Agenda, Desk
 from lxgpu.policy.handing import hand_over
 from lxgpu.policy.routing import host_to_keep, hosts_for
 from lxgpu.policy.supply import soonest
@@ -65,6 +69,7 @@ class Ours:
         self._open[job] = set()
         if item.bursts and self._owners.lease(_name(job), item, self._hold_s(job)):
             self._begin(job)
+            self._see(self.site.held(_name(job)))  # whose time will be over
         else:
             self._ask(job)
 
@@ -72,18 +77,16 @@ class Ours:
         """What it had is given back, and its container is gone."""
         self.site.pass_to(self._floor.now)
         self._at_rest.pop(job, None)
-        self._give_back(job)
+        self._give_back(self.site.held(_name(job)))  # with the container ends whatever is in it
         for identifier in self._open.pop(job, ()):
             row = self.site.reservation(identifier)
             if row is not None:
-                self.site.write(replace(row, state=ReservationState.FINISHED, closed_at=self.site.now))
+                self._close_asked(row, ReservationState.FINISHED)
         self.site.remove(_name(job))
 
     def turned(self, job: int) -> None:
         """A holder's cards went to work, or to rest: then they are idle after the policy's window."""
         self._at_rest.pop(job, None)
-        if not self._floor.place[job]:
-            return
         self.site.pass_to(self._floor.now)
         rows = self.site.held(_name(job))
         if self._floor.working(job):
@@ -127,16 +130,25 @@ class Ours:
         self._fresh.append(row)
 
     def _ask_again(self, job: int) -> None:
-        """Who has lost cards for good gives the others back, and asks for all of them again."""
+        """Who has lost cards for good gives the others back, and asks for all of them again.
+
+        Those that are being taken are free when they are proven to be, not before.
+        """
         if self._open.get(job, True) or self._floor.place[job] or self._floor.finish[job] is not None:
             return
-        self._give_back(job)
+        self._give_back(row for row in self.site.held(_name(job)) if row.state is not AssignmentState.RELEASING)
         self._ask(job)
 
-    def _give_back(self, job: int) -> None:
-        for row in self.site.held(_name(job)):
+    def _give_back(self, rows: Iterable[Assignment]) -> None:
+        for row in rows:
             self.site.close(row, "given back")
             self._looks[self.site.server(row.slot)] = None
+
+    def _close_asked(self, row: Reservation, state: ReservationState) -> None:
+        """A request or a booking is over; where it was to begin others may be served now."""
+        self.site.close_asked(row, state)
+        if host := row.host or self.site.shadows.get(row.id):
+            self._looks[self.site.number(host)] = None
 
     def _hold_s(self, job: int) -> float:
         """How much longer a holder wants its cards."""
@@ -181,6 +193,7 @@ class Ours:
             hand_over(desk)  # what is attached begins
         self.site.keep(desk)
         self._carry_out(host, desk)
+        self._keep_no_more()
         self._keep_for(desk.first)
 
     def _keep_for(self, first: str) -> None:
@@ -188,10 +201,16 @@ class Ours:
         row = self.site.reservation(first)
         if row is None or first in self.site.shadows:
             return
-        known = self.site.shadows
-        self.site.shadows = {name: host for name, host in known.items() if self.site.waits(name)}
-        self.site.shadows[first] = host_to_keep([self.site.snapshot(host) for host in self.site.hosts], row)
+        host = host_to_keep([self.site.snapshot(host) for host in self.site.hosts], row)
+        self.site.shadows = {**self.site.shadows, first: host}
         self._looks.update(dict.fromkeys(host for host in self.site.hosts if self._floor.free[host]))
+
+    def _keep_no_more(self) -> None:
+        """What was kept for those who wait no more may be lent."""
+        over = {name: host for name, host in self.site.shadows.items() if not self.site.waits(name)}
+        if over:
+            self.site.shadows = {name: host for name, host in self.site.shadows.items() if name not in over}
+            self._looks.update(dict.fromkeys(map(self.site.number, over.values())))
 
     def _carry_out(self, host: int, desk: Desk) -> None:
         agenda = desk.agenda()
@@ -210,6 +229,8 @@ class Ours:
             self._wake(host, self._floor.now + STOP_S, rows)
         for giving in agenda.givings:
             self._begin(_job(giving.instance))
+        if _goes_on(desk, agenda):
+            self._looks[host] = None
         for job in dict.fromkeys(lost):
             self._ask_again(job)
         if agenda.next_at is not None:
@@ -231,9 +252,7 @@ class Ours:
             return
         rows = [row for row in held if self.site.server(row.slot) == host]
         self._floor.start(job, ((host, len(rows)),))
-        for row in held:
-            if row not in rows:
-                self.site.close(row, "given back")
+        self._give_back(row for row in held if row not in rows)
         self._settle(job)
         self._at_rest.pop(job, None)
         self.site.works(row.slot for row in rows)
@@ -246,7 +265,7 @@ class Ours:
         for identifier in self._open[job]:
             row = self.site.reservation(identifier)
             if row is not None and row.state in {ReservationState.WAITING, ReservationState.SCHEDULED}:
-                self.site.write(replace(row, state=ReservationState.CANCELLED, closed_at=self.site.now))
+                self._close_asked(row, ReservationState.CANCELLED)
 
     def _end_work(self, job: int, taken: int) -> None:
         if self._floor.place[job]:
@@ -288,6 +307,14 @@ def ours(workload: Workload, lab: Lab, policy: Policy | None) -> tuple[Floor, Ou
     floor = Floor(workload.jobs, lab)
     rules = policy or usual_policy(workload, lab, owned_cards(workload, lab))
     return floor, Ours(floor, Site(lab, rules, workload.start))
+
+
+def _goes_on(desk: Desk, agenda: Agenda) -> bool:
+    """Whether a decision leaves something to decide at once: a start given up, a second one of who was given cards."""
+    asked = (row for giving in agenda.givings for row in desk.asked_by(giving.instance))
+    return any(row.state is ReservationState.PREPARING for row in asked) or any(
+        isinstance(row, Reservation) and row.state is ReservationState.FAILED for row in agenda.rows
+    )
 
 
 def _name(job: int) -> str:

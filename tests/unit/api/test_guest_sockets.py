@@ -16,11 +16,10 @@ from fakes.site import make_site, newcomer
 from guest_client import answer, ask, dial, request
 from house import until
 
-from lxgpu import wiring
-from lxgpu.api.app import guest_apps
+from lxgpu import resident, wiring
+from lxgpu.api.app import guest_app
 from lxgpu.api.gate import BODY_BYTES
-from lxgpu.api.parts import Doors
-from lxgpu.api.serving import CONNECTIONS, Sockets
+from lxgpu.api.serving import CONNECTIONS, GuestSockets
 from lxgpu.api.turns import AT_ONCE, WAITING
 from lxgpu.services.guestviews import GuestReasons
 
@@ -107,9 +106,9 @@ def test_a_listener_that_broke_down_is_told_of_and_set_up_again(guests):
         if name in broken:
             broken.discard(name)
             raise RuntimeError("not today")
-        return guest_apps(guests.uses)(name)
+        return guest_app(name, guests.uses)
 
-    made = Sockets(make, lambda name: str(guests.folder / name))
+    made = GuestSockets(make, lambda name: str(guests.folder / name))
     try:
         assert made.follow(["alice", "bob"]) == {}
         assert state(guests, "alice") == 0
@@ -125,7 +124,7 @@ def test_a_path_of_any_length_will_do(guests):
     """A socket's address has 107 bytes; the folder's path may have more."""
     deep = guests.folder / ("d" * 120) / "alice"
     deep.mkdir(parents=True)
-    made = Sockets(guest_apps(guests.uses), lambda _: str(deep))
+    made = GuestSockets(lambda name: guest_app(name, guests.uses), lambda _: str(deep))
     try:
         assert made.follow(["alice"]) == {}
         with ExitStack() as stack:
@@ -331,13 +330,13 @@ def test_one_containers_trouble_is_the_daemons_news_and_no_reason_to_stop(tmp_pa
     """Alice's folder is missing: that is told at each turn, and bob, who comes later, is served at the next."""
     (tmp_path / "bob").mkdir()
     monkeypatch.setattr(wiring, "guest_folder", lambda name: str(tmp_path / name))
-    site, part = make_site(tmp_path), Doors(lambda: None)
+    site, part = make_site(tmp_path), resident._GuestPart(lambda: None)  # noqa: SLF001 -- what the daemon calls
     newcomer(site, "alice")
-    (told,) = part.guests(site)
+    (told,) = part.follow(site)
     assert told.startswith("alice: its socket cannot be made")
     newcomer(site, "bob")
-    assert part.guests(site) == (told,)
+    assert part.follow(site) == (told,)
     try:
         assert ask(tmp_path / "bob" / "api.sock", "GET", "/v1/status")[0] == 200
     finally:
-        part.close()
+        part._sockets.close()  # noqa: SLF001 -- the daemon never closes it
