@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 READY := .venv/.ready
+HOSTS := .venv/.ready-hosts
 # Twice: once for what it does, once for what it thinks of mirrors and of root; errors are shown all the same.
 PIP := --quiet --quiet --disable-pip-version-check
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -25,11 +26,15 @@ demo-down: venv ## take the demo away again
 .PHONY: test
 test: venv ## every test, those on a real LXD included
 	@LXGPU_MACHINE_RUNS=$${LXGPU_MACHINE_RUNS:-1000} LXGPU_DAY_RUNS=$${LXGPU_DAY_RUNS:-20} \
-		$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 300 --timeout-method thread
+		$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 300 --timeout-method thread --ignore tests/hosts
+
+.PHONY: test-hosts
+test-hosts: $(HOSTS) ## the roles of ansible/ on a bare Debian, twice, and their playbooks on a lab (minutes; the network)
+	@$(BIN)/python -m pytest -q --timeout 900 --timeout-method thread tests/hosts
 
 .PHONY: quick
 quick: venv ## the tests that need no LXD
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 60 --timeout-method thread -m 'not lab'
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 60 --timeout-method thread -m 'not lab' --ignore tests/hosts
 
 .PHONY: check
 check: venv ## linters and types
@@ -65,6 +70,15 @@ $(READY): pyproject.toml | needs
 	@$(BIN)/python -m pip install $(PIP) --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install $(PIP) --editable . --group dev
 	@touch $@
+
+$(HOSTS): $(READY)
+	@$(BIN)/python -m pip install $(PIP) --group hosts
+	@touch $@
+
+.PHONY: wheel
+wheel: venv ## lxgpu as one file in dist/, for servers
+	@rm -f dist/lxgpu-*.whl
+	@$(BIN)/python -m pip wheel $(PIP) --no-deps --wheel-dir dist .
 
 .PHONY: clean
 clean: ## remove what tools have left (not the lab: `make demo-down`)

@@ -159,7 +159,11 @@ CATALOGUE: dict[str, Entry] = {
     "nothing_to_rebuild": Entry(
         Exit.NOT_FOUND, "The LXD server carries no inventory: lxgpu has never been used with it."
     ),
-    "not_allowed": Entry(Exit.NOT_ALLOWED, "Only an admin named in the policy, or root, may do this."),
+    "not_allowed": Entry(
+        Exit.NOT_ALLOWED,
+        "Only an admin named in the policy, or root, may do this. On the page: the link, the invitation or the"
+        " session is used up, over, or may not do it; `gpu web` in a container prints a new link.",
+    ),
     "not_ours": Entry(
         Exit.NOT_ALLOWED,
         "The instance was not made by lxgpu, or is a copy of one that was. `lxgpu adopt NAME` takes it over.",

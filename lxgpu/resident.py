@@ -19,7 +19,6 @@ from lxgpu.services import pausing, statusfile
 from lxgpu.services.statusfile import DaemonView, PauseView, Published
 
 if TYPE_CHECKING:
-    from lxgpu.api.serving import GuestSockets
     from lxgpu.drivers.systemd import ServiceManager
     from lxgpu.model.operation import Event
     from lxgpu.model.quota import Policy
@@ -54,6 +53,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
         LxgpuError: `daemon_runs`; `bad_file` and others of the settings and the policy at the start; `superseded` and
             its like when another inventory took over.
     """
+    from lxgpu.api.parts import doors  # noqa: PLC0415
     from lxgpu.drivers.only_one import OnlyOne  # noqa: PLC0415
     from lxgpu.drivers.stopping import Stop, StoppableClock, StoppedError  # noqa: PLC0415
     from lxgpu.drivers.systemd import ServiceManager  # noqa: PLC0415
@@ -86,7 +86,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
         callbacks=Callbacks(
             alive=lambda line: manager.tell("WATCHDOG=1", f"STATUS={line}"),
             told=told,
-            others=_others(wake.poke),
+            others=doors(wake.poke),
             late=_late,
         ),
     )
@@ -288,44 +288,3 @@ def _signs_of_life(manager: ServiceManager) -> Callable[[], None]:
         manager.tell("WATCHDOG=1")
 
     return alive
-
-
-def _others(wake: Callable[[], None]) -> Mapping[str, Callable[[Site], tuple[str, ...]]]:
-    """Further sections of the daemon: the containers' sockets, where the libraries for them are there."""
-    return {"guest sockets": _GuestPart(wake).follow}
-
-
-class _GuestPart:
-    """The sockets in the containers, made at the first turn: their libraries take a third of a second."""
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
-        self._site: Site | None = None
-        self._sockets: GuestSockets | None = None
-
-    def follow(self, site: Site) -> tuple[str, ...]:
-        """Serve the containers there are; those that could not be served, with the reason.
-
-        Raises:
-            LxgpuError: `unavailable`, when nobody can be.
-        """
-        self._site = site
-        self._sockets = self._sockets or self._made()
-        names = [row.name for row in site.inventory.read().instances if row.state.value == "ready"]
-        return tuple(f"{name}: {text}" for name, text in sorted(self._sockets.follow(names).items()))
-
-    def _made(self) -> GuestSockets:
-        try:
-            from lxgpu.api.app import guest_app  # noqa: PLC0415
-            from lxgpu.api.serving import GuestSockets  # noqa: PLC0415
-        except ImportError as error:
-            fix = "install lxgpu with all that it names as its needs, and restart the daemon"
-            raise LxgpuError("unavailable", "`gpu` inside is answered by nobody", why=str(error), fix=fix) from error
-        from lxgpu.services.guest import Guests  # noqa: PLC0415
-
-        uses = Guests(self._now, self._wake)
-        return GuestSockets(lambda name: guest_app(name, uses), wiring.guest_folder)
-
-    def _now(self) -> Site:
-        assert self._site is not None  # noqa: S101 -- nobody is served before the first turn
-        return self._site

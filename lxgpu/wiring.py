@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 INVENTORY = "inventory.db"
 LOOK_S = 8.0
+PAGE_GROUP = "lxgpu-web"
+"""Whose members may come to the page's door: the account that `lxgpu web` runs as."""
 
 
 def actor() -> str:
@@ -207,6 +209,27 @@ def guest_folder(name: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)  # everybody inside reads it, whatever the umask of who makes it
     folder.parent.chmod(0o700)  # a container's own socket lies there, which no user of this host may reach
+    return str(folder)
+
+
+def page_folder() -> str:
+    """The folder of the socket that the page's process comes through: for its group, where there is one, else root's.
+
+    Raises:
+        LxgpuError: `inventory_storage`, `not_allowed`: it cannot be made.
+    """
+    from lxgpu.errors import cannot_write  # noqa: PLC0415
+
+    folder = settings().run_dir / "page"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            os.chown(folder, -1, grp.getgrnam(PAGE_GROUP).gr_gid)
+            folder.chmod(0o750)
+        except KeyError:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
     return str(folder)
 
 

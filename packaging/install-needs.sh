@@ -29,6 +29,7 @@ nsenter                  util-linux
 mount                    mount
 systemd-analyze          systemd
 chromium                 chromium
+promtool                 prometheus
 /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc fonts-noto-cjk
 '
 
@@ -77,15 +78,30 @@ if [ -n "$missing" ]; then
   get() {
     apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1
   }
-  # shellcheck disable=SC2086  # a list of words
-  {
-    get install --no-install-recommends --download-only $missing || get update
-    get install --no-install-recommends $missing || {
-      cat "$log" >&2
-      echo "error: apt-get could not install: $missing" >&2
-      exit 1
-    }
+  failed() {
+    cat "$log" >&2
+    echo "error: apt-get could not install: $1" >&2
+    exit 1
   }
+  packages=$(echo "$missing" | tr ' ' '\n' | grep -vx prometheus | tr '\n' ' ')
+  if [ -n "$packages" ]; then
+    # shellcheck disable=SC2086  # a list of words
+    {
+      get install --no-install-recommends --download-only $packages || get update
+      get install --no-install-recommends $packages || failed "$packages"
+    }
+  fi
+
+  # Of prometheus one program is wanted that checks what we write for it, and no service: that file alone is taken out.
+  if [ "$packages" != "$missing " ]; then
+    aside=$(mktemp -d)
+    cd "$aside"
+    get download prometheus || { get update && get download prometheus; } || failed prometheus
+    dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xO ./usr/bin/promtool >promtool
+    install -m 755 promtool /usr/local/bin/promtool
+    cd /
+    rm -rf "$aside"
+  fi
   rm -f "$log"
 fi
 

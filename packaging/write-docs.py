@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from benchmarks import table
+from lxgpu.api.documents import documents
 from lxgpu.errors import CATALOGUE
 
 OPERATIONS = Path(__file__).resolve().parents[1] / "docs" / "operations.md"
@@ -21,6 +23,11 @@ def error_table() -> str:
     return "\n".join(rows)
 
 
+def as_json(document: dict[str, object]) -> str:
+    """The text of an interface's document."""
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
 def with_table(text: str) -> str:
     """The document with its table made anew."""
     return BLOCK.sub(lambda match: f"{match[1]}{error_table()}\n{match[2]}", text)
@@ -29,3 +36,5 @@ def with_table(text: str) -> str:
 if __name__ == "__main__":
     OPERATIONS.write_text(with_table(OPERATIONS.read_text(encoding="utf-8")), encoding="utf-8")
     table.write(table.known())
+    for name, document in documents().items():
+        (OPERATIONS.parent / f"{name}.json").write_text(as_json(document), encoding="utf-8")

@@ -100,7 +100,11 @@ SHAPES: dict[str, object] = {
         "wait_median_s": 0,
         "wait_longest_s": 0,
         "waiting": 0,
+        "waited_gpu_hours": 0.0,
         "refused": 0,
+        "refused_full": 0,
+        "refused_gpu_hours": 0.0,
+        "period_hours": 0.0,
         "wasted": [{"instance": "", "idle_gpu_hours": 0.0}],
     },
     "forecasts": {

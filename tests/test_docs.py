@@ -118,13 +118,30 @@ def test_links_lead_somewhere(document):
 
 def test_the_table_of_error_codes_is_the_catalogue():
     """docs/operations.md lists each code with its exit status; `make docs` writes it."""
+    module = _write_docs()
+    text = module.OPERATIONS.read_text(encoding="utf-8")
+    assert module.with_table(text) == text, "run `make docs`"
+
+
+def _write_docs():
+    """packaging/write-docs.py as a module."""
     spec = importlib.util.spec_from_file_location("write_docs", ROOT / "packaging" / "write-docs.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    text = module.OPERATIONS.read_text(encoding="utf-8")
-    assert module.with_table(text) == text, "run `make docs`"
+    return module
+
+
+def test_the_interfaces_in_the_documents_are_those_that_are_served():
+    """docs/guest-api.json and docs/page-api.json are what the sockets answer with; `make docs` writes them."""
+    from lxgpu.api.documents import documents  # noqa: PLC0415 -- one test needs it
+
+    found = documents()
+    assert sorted(found) == ["guest-api", "page-api"]
+    for name, document in found.items():
+        text = (ROOT / "docs" / f"{name}.json").read_text(encoding="utf-8")
+        assert text == _write_docs().as_json(document), "run `make docs`"
 
 
 def test_the_table_of_benchmarks_is_results_json():

@@ -37,10 +37,12 @@ LAYERS: dict[str, set[str]] = {
     "wiring": BASE | {"model", "ports", "policy", "config", "inventory", "drivers", "services", "quick"},
     "quick": BASE | {"config", "drivers", "inventory", "services"},
     "api": BASE | {"model", "ports", "config", "services", "wiring"},
+    "web": BASE | {"model", "ports", "config", "services", "api"},
     "archive": BASE | {"model", "inventory", "services", "wiring"},
     "resident": BASE | {"model", "ports", "drivers", "services", "wiring", "api"},
     "cli": BASE
-    | {"model", "ports", "policy", "config", "services", "wiring", "archive", "resident", "quick", "lab", "simulate"},
+    | {"model", "ports", "policy", "config", "services", "wiring", "archive", "resident", "quick", "lab", "simulate"}
+    | {"web"},
 }
 """Part of lxgpu → the other parts it may import (`__init__` holds the version)."""
 
@@ -55,9 +57,10 @@ HOMES = {
     "jinja2": "lxgpu.",
     "icalendar": "lxgpu.services.",
     "matplotlib": "lxgpu.simulate.",
+    "prometheus_client": "lxgpu.web.",
     "pydantic": ("lxgpu.config.", "lxgpu.api."),
-    "fastapi": "lxgpu.api.",
-    "uvicorn": "lxgpu.api.",
+    "fastapi": ("lxgpu.api.", "lxgpu.web."),
+    "uvicorn": ("lxgpu.api.", "lxgpu.web."),
     "pydantic_core": "lxgpu.config.",
     "yaml": "lxgpu.",
     "rich": "lxgpu.cli.",
@@ -66,14 +69,14 @@ HOMES = {
 """Library → where alone it may be imported. A library that is not here is not a dependency."""
 
 SINGLE = {
-    *("apprise", "fastapi", "uvicorn", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"),
-    "matplotlib",
+    *("apprise", "pylxd", "pynvml", "paramiko", "cryptography", "jinja2", "icalendar"),
+    *("matplotlib", "prometheus_client"),
 }
 """These have one module, so that there is one place to look at when they change."""
 
 LATE = {
     *("apprise", "pylxd", "requests", "pynvml", "paramiko", "cryptography", "jinja2", "rich", "icalendar"),
-    "matplotlib",
+    *("matplotlib", "prometheus_client"),
 }
 """These are imported inside functions only."""
 

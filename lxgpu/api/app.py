@@ -1,34 +1,28 @@
-"""The application behind one container's socket. Who asks is given to it; nothing in a request says so."""
+"""What a container may ask for, as routes: the same behind its own socket and behind a session of the page.
+
+Who asks is put into the request's scope by whoever knows it, the socket or the session; nothing in a request says so.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.params import Depends
+from fastapi.responses import Response
 
-from lxgpu.api.bodies import Cancel, Extend, Keep, May, Release, Reserve
+from lxgpu.api.answers import FAILURES, Json, answer_errors
+from lxgpu.api.bodies import Cancel, Edit, Extend, Keep, May, Release, Reserve
+from lxgpu.api.gate import App, Message, Receive, Send
 from lxgpu.api.turns import Turns
-from lxgpu.errors import Exit, LxgpuError
-from lxgpu.plain import plain
-from lxgpu.services.guestviews import GuestAnswer, GuestReasons, GuestStatus
-from lxgpu.services.nextsteps import reason_of
+from lxgpu.services.guestviews import GuestAnswer, GuestLink, GuestReasons, GuestStatus
 
-_HTTP = {
-    Exit.FAULT: 500,
-    Exit.USAGE: 400,
-    Exit.NOT_FOUND: 404,
-    Exit.NOT_ALLOWED: 403,
-    Exit.REFUSED: 422,
-    Exit.CONFLICT: 409,
-    Exit.NO_CAPACITY: 409,
-    Exit.UNAVAILABLE: 503,
-    Exit.TIMED_OUT: 504,
-}
-_TOO_MANY = 429
+ASKER = "lxgpu.asker"
+"""The key in a request's scope under which who asks is found."""
+_HELP = "gpu help lists what there is"
+_ABSENT = "a restart of the container brings the gpu of today"
 
 
 class GuestUses(Protocol):
@@ -70,96 +64,148 @@ class GuestUses(Protocol):
     def cancel(self, name: str, identifier: str) -> GuestAnswer:
         """Withdraw one of its own reservations; another's is `not_found`."""
 
+    def edit(
+        self,
+        name: str,
+        identifier: str,
+        *,
+        gpus: int | None,
+        seconds: int | None,
+        until: str | None,
+        at: str | None,
+        note: str | None,
+    ) -> GuestAnswer:
+        """Change what is still to come of one of its own reservations; None: as it is."""
+
+    def web(self, name: str) -> GuestLink:
+        """A one-time link to the page."""
+
     def fault(self, name: str, error: Exception) -> None:
         """Hear of a fault in lxgpu that a request met."""
 
 
-class _Json(JSONResponse):
-    """A value of ours in the form that all JSON of lxgpu has."""
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A container that asks, and its turns."""
 
-    def render(self, content: object) -> bytes:
-        return json.dumps(plain(content), ensure_ascii=False, allow_nan=False).encode(errors="replace")
+    name: str
+    turns: Turns = field(default_factory=Turns)
 
 
-def guest_app(instance: str, uses: GuestUses) -> FastAPI:
-    """The application of one container."""
-    app = FastAPI(title=f"lxgpu: {instance}", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    _errors(app, lambda error: uses.fault(instance, error))
-    turns = Turns()
+def guest_apps(uses: GuestUses) -> Callable[[str], App]:
+    """What makes the application of each container; they share one set of routes, and nothing else."""
+    shared = guest_document_app(uses)
 
-    @app.get("/v1/status")
-    async def status() -> Response:
-        return _Json(await turns.read(lambda: uses.status(instance)))
+    def made(name: str) -> App:
+        asker = Asker(name)
 
-    @app.get("/v1/why")
-    async def why() -> Response:
-        return _Json(await turns.read(lambda: uses.why(instance)))
+        async def app(scope: Message, receive: Receive, send: Send) -> None:
+            scope[ASKER] = asker
+            await shared(scope, receive, send)
 
-    @app.post("/v1/release")
-    async def release(body: Release) -> Response:
-        return _Json(await turns.change(lambda: uses.release(instance, gpus=body.gpus, busy=body.busy)))
+        return app
 
-    @app.post("/v1/extend")
-    async def extend(body: Extend) -> Response:
-        return _Json(await turns.change(lambda: uses.extend(instance, seconds=body.seconds)))
+    return made
 
-    @app.post("/v1/keep")
-    async def keep(body: Keep) -> Response:
-        return _Json(await turns.change(lambda: uses.keep(instance, seconds=body.seconds, reason=body.reason)))
 
-    @app.post("/v1/reserve")
-    async def reserve(body: Reserve) -> Response:
-        def ask() -> GuestAnswer:
-            return uses.reserve(instance, **dict(body))
+def guest_document_app(uses: GuestUses) -> FastAPI:
+    """The routes of a container's socket, with their document; who asks must be in the scope."""
+    app = FastAPI(
+        title="lxgpu inside a container",
+        description="Served on /var/lib/lxgpu/api.sock in each container; the socket says who asks.",
+        version="1",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    answer_errors(app, lambda request, error: uses.fault(request.scope[ASKER].name, error), help_=_HELP, absent=_ABSENT)
+    app.include_router(guest_routes(uses))
 
-        return _Json(await turns.change(ask))
+    @app.post("/v1/web", response_model=GuestLink, responses=FAILURES)
+    async def web(request: Request) -> Response:
+        """A one-time link to the page."""
+        me = _asker(request)
+        return Json(await me.turns.change(lambda: uses.web(me.name)))
 
-    @app.post("/v1/may")
-    async def may(body: May) -> Response:
-        return _Json(await turns.read(lambda: uses.may(instance, gpus=body.gpus)))
-
-    @app.post("/v1/cancel")
-    async def cancel(body: Cancel) -> Response:
-        return _Json(await turns.change(lambda: uses.cancel(instance, body.id)))
+    @app.get("/v1/openapi.json", include_in_schema=False)
+    async def document() -> Response:
+        return Json(app.openapi())
 
     return app
 
 
-def _errors(app: FastAPI, fault: Callable[[Exception], None]) -> None:
-    """Whatever goes wrong is answered as an error of lxgpu, and shows nothing of the inside."""
-
-    async def known(_: Request, error: Exception) -> Response:
-        assert isinstance(error, LxgpuError)  # noqa: S101 -- it is registered for that
-        if error.status not in _HTTP or error.status is Exit.FAULT:
-            fault(error)
-        return _answer(error)
-
-    async def misshapen(_: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # noqa: S101 -- it is registered for that
-        told = [f"{'.'.join(str(part) for part in one['loc'][1:]) or 'body'}: {one['msg']}" for one in error.errors()]
-        return _answer(LxgpuError("usage", "the request does not fit", why=told[:10], fix="gpu help"))
-
-    async def unreadable(_: Request, __: Exception) -> Response:
-        return _answer(LxgpuError("usage", "the request cannot be read", why="it is no JSON"))
-
-    async def nowhere(request: Request, _: Exception) -> Response:
-        what = f"there is no {request.method} {str(request.scope['path'])[:80]}"
-        return _answer(LxgpuError("not_found", what, fix="a restart of the container brings the gpu of today"))
-
-    async def unknown(_: Request, error: Exception) -> Response:
-        fault(error)
-        return _answer(LxgpuError("internal", "a fault in lxgpu", fix="tell your admin; the daemon's log has it"))
-
-    app.add_exception_handler(LxgpuError, known)
-    app.add_exception_handler(RequestValidationError, misshapen)
-    app.add_exception_handler(400, unreadable)
-    app.add_exception_handler(404, nowhere)
-    app.add_exception_handler(405, nowhere)
-    app.add_exception_handler(Exception, unknown)
+def guest_routes(uses: GuestUses, first: Sequence[Depends] = ()) -> APIRouter:
+    """The routes; `first` is done before each, and puts who asks into the scope where that is not there yet."""
+    router = APIRouter(dependencies=list(first), responses=FAILURES)
+    _questions(router, uses)
+    _cards(router, uses)
+    _reservations(router, uses)
+    return router
 
 
-def _answer(error: LxgpuError) -> Response:
-    why = error.why or (reason_of(error.code),)
-    told = {"code": error.code, "what": error.brief, "why": why, "fix": error.fix or "gpu help lists what there is"}
-    status = _TOO_MANY if error.code == "too_often" else _HTTP.get(error.status, 500)
-    return _Json({"error": {**told, "exit": int(error.status)}}, status_code=status)
+def _asker(request: Request) -> Asker:
+    found = request.scope[ASKER]
+    assert isinstance(found, Asker)  # noqa: S101 -- whoever serves these routes has put it there
+    return found
+
+
+def _questions(router: APIRouter, uses: GuestUses) -> None:
+    @router.get("/v1/status", response_model=GuestStatus)
+    async def status(request: Request) -> Response:
+        """What the container holds, what it waits for, what is free."""
+        me = _asker(request)
+        return Json(await me.turns.read(lambda: uses.status(me.name)))
+
+    @router.get("/v1/why", response_model=GuestReasons)
+    async def why(request: Request) -> Response:
+        """How its present state came about."""
+        me = _asker(request)
+        return Json(await me.turns.read(lambda: uses.why(me.name)))
+
+    @router.post("/v1/may", response_model=GuestAnswer)
+    async def may(request: Request, body: May) -> Response:
+        """Whether so many cards can be held at all."""
+        me = _asker(request)
+        return Json(await me.turns.read(lambda: uses.may(me.name, gpus=body.gpus)))
+
+
+def _cards(router: APIRouter, uses: GuestUses) -> None:
+    @router.post("/v1/release", response_model=GuestAnswer)
+    async def release(request: Request, body: Release) -> Response:
+        """Give cards back."""
+        me = _asker(request)
+        return Json(await me.turns.change(lambda: uses.release(me.name, gpus=body.gpus, busy=body.busy)))
+
+    @router.post("/v1/extend", response_model=GuestAnswer)
+    async def extend(request: Request, body: Extend) -> Response:
+        """Hold the cards for longer."""
+        me = _asker(request)
+        return Json(await me.turns.change(lambda: uses.extend(me.name, seconds=body.seconds)))
+
+    @router.post("/v1/keep", response_model=GuestAnswer)
+    async def keep(request: Request, body: Keep) -> Response:
+        """Keep idle cards for a while."""
+        me = _asker(request)
+        return Json(await me.turns.change(lambda: uses.keep(me.name, seconds=body.seconds, reason=body.reason)))
+
+
+def _reservations(router: APIRouter, uses: GuestUses) -> None:
+    @router.post("/v1/reserve", response_model=GuestAnswer)
+    async def reserve(request: Request, body: Reserve) -> Response:
+        """Book cards, or queue for them."""
+        me = _asker(request)
+        return Json(await me.turns.change(lambda: uses.reserve(me.name, **dict(body))))
+
+    @router.post("/v1/edit", response_model=GuestAnswer)
+    async def edit(request: Request, body: Edit) -> Response:
+        """Change what is still to come of a reservation, as one thing."""
+        me, changes = _asker(request), dict(body)
+        identifier = changes.pop("id")
+        return Json(await me.turns.change(lambda: uses.edit(me.name, identifier, **changes)))
+
+    @router.post("/v1/cancel", response_model=GuestAnswer)
+    async def cancel(request: Request, body: Cancel) -> Response:
+        """Withdraw a reservation."""
+        me = _asker(request)
+        return Json(await me.turns.change(lambda: uses.cancel(me.name, body.id)))

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from lxgpu.units import LONGEST_S
 
 MOST_GPUS = 1024
 _PLAIN = r"^[^\x00-\x1f\x7f-\x9f]*$"
+_SOME = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+"""The same, with something in it that can be seen."""
 
-Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
-Seconds = Annotated[int, Field(ge=1, le=LONGEST_S)]
-Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=_PLAIN)]
+
+def _whole(value: object) -> object:
+    """`2.0` is the number 2 in JSON, whoever writes it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS), BeforeValidator(_whole)]
+Seconds = Annotated[int, Field(ge=1, le=LONGEST_S), BeforeValidator(_whole)]
+Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=_SOME)]
 When = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_PLAIN)]
 Model = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_PLAIN)]
 ClassName = Annotated[str, StringConstraints(max_length=63, pattern=_PLAIN)]
 Note = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=_PLAIN)]
+Token = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_-]*$")]
+KeyText = Annotated[str, StringConstraints(min_length=1, max_length=16384)]
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_PLAIN)]
+
+
+_GIVEN = {"not": {"type": "null"}}
+
+
+def _with(*names: str) -> dict[str, Any]:
+    """A part of a schema: these fields are there, and not null."""
+    return {"required": list(names), "properties": dict.fromkeys(names, _GIVEN)}
 
 
 class Body(BaseModel):
@@ -54,6 +72,8 @@ class Reserve(Body):
     own; `note` says to everybody what it is for.
     """
 
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_with("seconds"), _with("until")]})
+
     gpus: Gpus
     seconds: Seconds | None = None
     until: When | None = None
@@ -70,6 +90,35 @@ class Reserve(Body):
         return self
 
 
+class Edit(Body):
+    """Change a reservation of one's own: `gpus` in all, its length or `until`, its start `at`, its `note`.
+
+    What is left out or null stays as it is; an empty note takes it away. Times are written as in `Reserve`.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [_with(name) for name in ("gpus", "seconds", "until", "at", "note")],
+            "not": _with("seconds", "until"),
+        }
+    )
+
+    id: Identifier
+    gpus: Gpus | None = None
+    seconds: Seconds | None = None
+    until: When | None = None
+    at: When | None = None
+    note: Note | None = None
+
+    @model_validator(mode="after")
+    def _some_change(self) -> Self:
+        if self.seconds is not None and self.until is not None:
+            raise ValueError("give seconds or until, not both")
+        if all(value is None for value in (self.gpus, self.seconds, self.until, self.at, self.note)):
+            raise ValueError("nothing is to be changed")
+        return self
+
+
 class May(Body):
     """Whether `gpus` cards can be held at all."""
 
@@ -80,3 +129,16 @@ class Cancel(Body):
     """Withdraw one's own reservation."""
 
     id: Identifier
+
+
+class Enter(Body):
+    """A one-time link's text, or an invitation's."""
+
+    token: Token
+
+
+class NewKey(Body):
+    """An invitation's text, and the public key that it is used up for."""
+
+    token: Token
+    key: KeyText

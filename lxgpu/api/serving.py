@@ -1,4 +1,4 @@
-"""One loop in one thread serves the sockets of all containers; who calls is known by the socket alone."""
+"""One loop in one thread serves many sockets, as those of all containers; who calls is known by the socket alone."""
 
 from __future__ import annotations
 
@@ -21,18 +21,33 @@ from lxgpu.errors import LxgpuError
 MakeApp = Callable[[str], App]
 
 CONNECTIONS = 8
-"""A container has so many at once; its further callers wait in the kernel."""
 PACE_S = 0.02
-"""And after each it is not listened to for so long: a loop of calls costs the daemon little."""
 THREADS = 4
 _HEAD_BYTES = 16 * 1024
 _ANSWER_S = 30.0
 _AGAIN_S = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one socket may take, and what all together have; the defaults are those of containers.
+
+    A socket has so many `connections` at once, and its further callers wait in the kernel; after each it is not
+    listened to for `pace_s`, so that a loop of calls costs the daemon little. A request's lines come within `read_s`,
+    and no connection lives longer than `life_s`.
+    """
+
+    connections: int = CONNECTIONS
+    pace_s: float = PACE_S
+    read_s: float = READ_S
+    life_s: float = LIFE_S
+    threads: int = THREADS
+    thread_name: str = "guests"
+
+
 @dataclass(slots=True)
 class _Door:
-    """One container's socket, and who is in it."""
+    """One socket, and who is in it."""
 
     name: str
     folder: str
@@ -42,23 +57,21 @@ class _Door:
     inside: set[Guarded] = field(default_factory=set)
 
 
-class GuestSockets:
-    """The sockets of the containers, each at `folder(name)`/api.sock, answered by `make_app(name)`.
+class Sockets:
+    """Sockets by name, each at `folder(name)`/api.sock, answered by `make_app(name)`: those of the containers, say.
 
-    `make_app` is called in the loop, at a container's first call. Its calls may use threads (`asyncio.to_thread`).
+    `make_app` is called in the loop, at a socket's first call. Its calls may use threads (`asyncio.to_thread`).
     """
 
-    def __init__(
-        self, make_app: MakeApp, folder: Callable[[str], str], *, read_s: float = READ_S, life_s: float = LIFE_S
-    ) -> None:
+    def __init__(self, make_app: MakeApp, folder: Callable[[str], str], bounds: Bounds | None = None) -> None:
         self._make_app, self._folder = make_app, folder
-        self._read_s, self._life_s = read_s, life_s
+        self._bounds = bounds or Bounds()
         self._doors: dict[str, _Door] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def follow(self, names: Iterable[str]) -> Mapping[str, str]:
-        """Serve exactly these containers from now on; those that could not be served, with the reason."""
+        """Serve exactly these from now on; those that could not be served, with the reason."""
         wanted, troubles = {}, {}
         for name in dict.fromkeys(names):
             try:
@@ -80,9 +93,10 @@ class GuestSockets:
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
+            bounds = self._bounds
             self._loop = asyncio.new_event_loop()
-            self._loop.set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="guest"))
-            self._thread = threading.Thread(target=_run, args=(self._loop,), name="guests", daemon=True)
+            self._loop.set_default_executor(ThreadPoolExecutor(bounds.threads, bounds.thread_name))
+            self._thread = threading.Thread(target=_run, args=(self._loop,), name=bounds.thread_name, daemon=True)
             self._thread.start()
         return self._loop
 
@@ -106,7 +120,7 @@ class GuestSockets:
 
     async def _serve(self, door: _Door) -> None:
         """Take callers in, one by one, as long as there is room."""
-        loop, room = asyncio.get_running_loop(), asyncio.Semaphore(CONNECTIONS)
+        loop, room = asyncio.get_running_loop(), asyncio.Semaphore(self._bounds.connections)
         config: uvicorn.Config | None = None
         while True:
             await room.acquire()
@@ -124,7 +138,7 @@ class GuestSockets:
             except BaseException:
                 caller.close()
                 raise
-            await asyncio.sleep(PACE_S)
+            await asyncio.sleep(self._bounds.pace_s)
 
     def _guarded(
         self, door: _Door, room: asyncio.Semaphore, inner: asyncio.Protocol, asked: set[asyncio.Task[None]]
@@ -141,14 +155,14 @@ class GuestSockets:
             else:
                 room.release()
 
-        guarded = Guarded(inner, ended, read_s=self._read_s, life_s=self._life_s)
+        guarded = Guarded(inner, ended, read_s=self._bounds.read_s, life_s=self._bounds.life_s)
         door.inside.add(guarded)
         return guarded
 
     def _config(self, name: str) -> uvicorn.Config:
         """How HTTP is spoken: plainly, without a word in the log, since callers decide how much of that there is."""
         config = uvicorn.Config(
-            gate(self._make_app(name), read_s=self._read_s),
+            gate(self._make_app(name), read_s=self._bounds.read_s),
             http="h11",
             ws="none",
             lifespan="off",

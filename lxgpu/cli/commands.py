@@ -67,6 +67,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("config", "config:config", "Show the settings and where each comes from"),
             ("image", "image:image", "Base images: build, import, list, prune"),
             ("inventory", "inventory:inventory", "Verify, rebuild, export, back up what lxgpu remembers"),
+            ("web", "web:web", "The page in a browser, and one-time links to it"),
             ("daemon", "daemon:daemon", "The program that watches: run, status, pause, resume"),
             ("doctor", "doctor:doctor", "Look for what is wrong with the host, with a remedy each"),
             ("lab", "lab:lab", "A private real LXD with pretend GPUs, to try everything"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from lxgpu.cli import params
 from lxgpu.cli.render import Column, Output
+from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
     from lxgpu.services.keys import KeyView
@@ -21,6 +23,7 @@ COLUMNS = (
     Column("PERSON", "person", wide=True),
     Column("OPTIONS", "options", wide=True, text=lambda options: options or "-"),
 )
+_LONGEST_INVITE_S = 30 * 86400
 PERSON = click.argument("person", metavar="NAME", type=params.PERSON)
 
 
@@ -99,6 +102,33 @@ def rm(out: Output, person: str, fingerprint: str, *, dry_run: bool, yes: bool) 
     if last:
         out.screen.warn(f"{person} has no key any more and cannot log in; lxgpu keys add {person} FILE gives one")
     _show_all(out, site, person)
+
+
+@keys.command()
+@PERSON
+@click.option("--for", "for_s", type=params.DURATION, metavar="D", help="How long it opens: 7d unless said.")
+@click.option("--withdraw", is_flag=True, help="Make the invitation there is void.")
+@params.output
+def invite(out: Output, person: str, *, for_s: int | None, withdraw: bool) -> None:
+    """Print a one-time address at which NAME brings a public key, in a browser.
+
+    It takes one key, which counts as if you had added it, and opens once. Whoever has the address can use it: hand it
+    to NAME alone. A new one makes an earlier one void.
+    """
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli.web import show_address  # noqa: PLC0415
+    from lxgpu.services import visits  # noqa: PLC0415
+
+    if for_s is not None and (withdraw or for_s > _LONGEST_INVITE_S):
+        what = "--for goes with no --withdraw" if withdraw else "an invitation opens for 30 days at most"
+        raise LxgpuError("usage", what, fix=f"lxgpu keys invite {person} --for 7d")
+    site = wiring.site(out.screen.note)
+    if withdraw:
+        there = visits.withdraw(site, person)
+        out.screen.note(f"the invitation of {person} is void" if there else f"{person} has no invitation")
+        return
+    life = visits.INVITE_LIFE if for_s is None else timedelta(seconds=for_s)
+    show_address(out, visits.invite(site, person, life=life))
 
 
 def _show_all(out: Output, site: Site, person: str) -> None:

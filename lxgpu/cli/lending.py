@@ -47,7 +47,7 @@ def attach(
     from lxgpu.model.request import GpuRequest  # noqa: PLC0415
     from lxgpu.services import lending  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
-    from lxgpu.services.refusal import recording  # noqa: PLC0415
+    from lxgpu.services.refusal import Asked, recording  # noqa: PLC0415
 
     if (count is None) == (not cards):
         why = "one of --gpus and --gpu, and not both"
@@ -61,7 +61,7 @@ def attach(
             rehearsed(out, site.policy(), (f"attach {name}", plan))
             return
         recover(site)
-        with recording(site, name):
+        with recording(site, name, Asked(number, lease_s)):
             given = lending.attach(site, name, number=number, more=more, request=request, lease_s=lease_s)
         steps.done(name, "attached" if given else _enough(site, name, lease_s))
     show_created(out, site, [name])

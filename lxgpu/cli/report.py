@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
-from lxgpu.cli import params
+from lxgpu.cli import pagefile, params
 from lxgpu.cli.render import Column, Output
 from lxgpu.figures import DAY, short_duration
 from lxgpu.model.cardnames import short_uuids
@@ -17,52 +18,77 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from lxgpu.cli.times import Times
     from lxgpu.services.usage import Ground, UsageView
+    from lxgpu.services.usagebook import Book
 
 _FAR = 100_000
 """How many events of the time are looked at."""
 _WASTERS = 3
+_BY = ("user", "group", "gpu", "hour", "day", "wait")
+ALL = "all"
+PAGE = "report/page.html.j2"
 
 
 @click.command()
 @click.option("--since", type=params.DURATION, default=7 * DAY, metavar="D", help="The last 24h, 30d, …  [default: 7d]")
-@click.option(
-    "--by", type=click.Choice(["user", "group", "gpu"]), default="user", show_default=True, help="A line each."
-)
+@click.option("--by", type=click.Choice([*_BY, ALL]), default="user", show_default=True, help="A line each.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with plots of all.")
 @click.option("--forecast", is_flag=True, help="How good the forecast was on the last four weeks.")
 @params.output
-def report(out: Output, *, since: int, by: str, forecast: bool) -> None:
+def report(out: Output, *, since: int, by: str, html: Path | None, forecast: bool) -> None:
     """What became of the cards: hours held, used and idle, bookings, waits, refusals, and who wastes them.
 
     HELD are GPU-hours: USED with work on the card, IDLE without, UNKNOWN while no daemon watched. BOOKED counts all
     bookings of the time; HONOURED of them had their cards and somebody came, MISSED had them and nobody came. WAITS
     counts requests that waited and began, MEDIAN how long; REFUSED what was asked for in vain. IDLE MOST names the
     containers with the most idle hours. -o wide adds FAILED (bookings that the host could not keep), LONGEST wait,
-    and WAITING now. One who is in several groups counts in each.
+    WAITING now, the GPU-hours WAITED by all of them, and of the refusals those for WANT OF GPUS with the GPU-hours
+    WANTED in them, as far as it was said for how long. One who is in several groups counts in each.
+
+    --by hour is by hours of the week and --by day by days, both in the lab's time; --by wait counts requests by how
+    long they waited. --by all lists the rows of every kind. --html writes all of it as one page that needs nothing
+    else, with the very figures of -o json and -o csv.
 
     --forecast shows Brier scores instead, 0 is best: of the forecast, of SAME (as now: nothing happens) and of USUAL
     (the overall rate at all hours). A PROVEN one is better than both, and not by luck: `forecast` in the policy file
     lets it have a say.
     """
     from lxgpu.cli.times import lab_times  # noqa: PLC0415 -- not for --help
-    from lxgpu.services import usage  # noqa: PLC0415
 
+    if html is not None:
+        pagefile.check(html)
     times, policy = lab_times(out.screen)
     if forecast:
         from lxgpu.cli.forecast import show_forecast  # noqa: PLC0415 -- for this alone
 
         show_forecast(out, policy or Policy(), times.now)
         return
+    from lxgpu.services.usagebook import book  # noqa: PLC0415
+
     start = times.now - timedelta(seconds=since)
-    rows = usage.report(ground(policy or Policy(), start), since=start, now=times.now, by=by)
+    found = book(ground(policy or Policy(), start), since=start, now=times.now, zone=times.zone)
+    rows = found.every if by == ALL else found.rows(by)
     title = f"since {times.show(start)} ({short_duration(since)})"
     out.items("report", rows, report_columns(by, rows, form=out.form), title=title)
+    if html is not None:
+        _page(html, found, times)
+        out.screen.note(f"written: {html}")
+
+
+def _page(path: Path, found: Book, times: Times) -> None:
+    from lxgpu import __version__, wiring  # noqa: PLC0415 -- for pages only
+    from lxgpu.services.usagepage import page_of  # noqa: PLC0415
+
+    page = page_of(found, host=wiring.host_name(), zone=times.zone)
+    pagefile.write(path, wiring.texts().render(PAGE, page=page, version=__version__))
 
 
 def ground(policy: Policy, start: datetime) -> Ground:
     """What the inventory knows of the time; nothing where it has never been made."""
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli import looks  # noqa: PLC0415
+    from lxgpu.services.cardhours import LONGEST  # noqa: PLC0415
     from lxgpu.services.usage import Ground  # noqa: PLC0415
 
     rows = looks.records()
@@ -70,7 +96,7 @@ def ground(policy: Policy, start: datetime) -> Ground:
     return Ground(
         records=rows,
         past=there.closed_since(start) if there else (),
-        samples=there.samples(since=start) if there else (),
+        samples=there.samples(since=start - LONGEST) if there else (),  # one from before speaks for its beginning
         reservations=there.reservations_since(start) if there else (),
         events=there.events(since=start, limit=_FAR) if there else (),
         rules=policy.rules.idle,
@@ -88,8 +114,11 @@ def report_columns(by: str, rows: Iterable[UsageView] = (), *, form: str = "tabl
         worst = [one for one in view.wasted if view.by != "user" or one.instance != view.name][:_WASTERS]
         return ", ".join(f"{one.instance} {one.idle_gpu_hours:.1f}h" for one in worst) or None
 
+    kinds = (Column("BY", "by"),) if by == ALL or form == "csv" else ()
+    head = "NAME" if by == ALL else by.upper()
     return (
-        Column(by.upper(), "name", text=lambda name: cards.get(name, name) or "(no group)"),
+        Column(head, "name", text=lambda name: cards.get(name, name) or "(no group)"),
+        *kinds,
         Column("HELD", "held_gpu_hours", text=_hours),
         Column("USED", "used_gpu_hours", text=_hours),
         Column("IDLE", "idle_gpu_hours", text=_hours),
@@ -102,7 +131,11 @@ def report_columns(by: str, rows: Iterable[UsageView] = (), *, form: str = "tabl
         Column("MEDIAN", "wait_median_s", text=short_duration),
         Column("LONGEST", "wait_longest_s", text=short_duration, wide=True),
         Column("WAITING", "waiting", wide=True),
+        Column("WAITED", "waited_gpu_hours", text=_hours, wide=True),
         Column("REFUSED", "refused"),
+        Column("WANT OF GPUS", "refused_full", wide=True),
+        Column("WANTED", "refused_gpu_hours", text=_hours, wide=True),
+        Column("OF", "period_hours", text=_hours, wide=True),
         Column("IDLE MOST", wasted),
     )
 

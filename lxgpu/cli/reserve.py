@@ -73,7 +73,7 @@ def reserve(
     from lxgpu.cli.times import Times  # noqa: PLC0415
     from lxgpu.model.request import ReserveRequest  # noqa: PLC0415
     from lxgpu.services import reserve as service  # noqa: PLC0415
-    from lxgpu.services.refusal import recording  # noqa: PLC0415
+    from lxgpu.services.refusal import Asked, recording  # noqa: PLC0415
 
     _check(count, at=at, weekly=weekly, no_warning=no_warning, reason=reason)
     with out.screen.steps(total=1) as steps:
@@ -103,7 +103,7 @@ def reserve(
             return
         if no_warning:
             _without_warning(site, request, yes=yes)
-        with recording(site, name):
+        with recording(site, name, Asked(request.gpus, request.duration_s)):
             booked = service.reserve(site, request)
         rows = booked.reservations
         if wait:

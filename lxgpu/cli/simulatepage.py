@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lxgpu.cli.render import tame
-from lxgpu.errors import LxgpuError
+from lxgpu.cli import pagefile
 
 if TYPE_CHECKING:
     from lxgpu.simulate.jobs import Lab, Workload
@@ -28,24 +24,7 @@ def check(path: Path, inputs: Sequence[Path]) -> None:
     from lxgpu.simulate.plots import need  # noqa: PLC0415 -- for pages only
 
     need()
-    try:
-        why = _obstacle(path, inputs)
-    except OSError as error:
-        raise _unwritten(path, error.strerror or str(error)) from error
-    if why:
-        raise _unwritten(path, why)
-
-
-def _obstacle(path: Path, inputs: Sequence[Path]) -> str:
-    """Why the page cannot be written there, or nothing."""
-    folder = path.parent
-    if path.is_dir():
-        return "it is a folder"
-    if not folder.is_dir():
-        return f"there is no folder {folder}"
-    if path.exists() and (taken := next((one for one in inputs if one.exists() and path.samefile(one)), None)):
-        return f"it is {taken}, which is read here" if taken != path else "it is read here, and would be lost"
-    return "" if os.access(path if path.exists() else folder, os.W_OK) else "you may not write there"
+    pagefile.check(path, inputs)
 
 
 def write(path: Path, workload: Workload, lab: Lab, runs: Sequence[Run]) -> None:
@@ -57,31 +36,4 @@ def write(path: Path, workload: Workload, lab: Lab, runs: Sequence[Run]) -> None
     from lxgpu import __version__, wiring  # noqa: PLC0415 -- for pages only
     from lxgpu.simulate.page import page_of  # noqa: PLC0415
 
-    text = tame(wiring.texts().render(TEMPLATE, page=page_of(workload, lab, runs), version=__version__))
-    try:
-        _replace(path, text)
-    except OSError as error:
-        raise _unwritten(path, error.strerror or str(error)) from error
-
-
-def _replace(path: Path, text: str) -> None:
-    """Put the text there at once or not at all: where a link leads, and with the mode that an older page has."""
-    place = Path(os.path.realpath(path))
-    there = place.exists()
-    if (there and not place.is_file()) or not os.access(place.parent, os.W_OK):
-        place.write_text(text, encoding="utf-8")  # a pipe, or a file in a folder that takes no other
-        return
-    fresh = place.with_name(f".lxgpu-{secrets.token_hex(8)}")
-    try:
-        with fresh.open("x", encoding="utf-8") as file:
-            if there:
-                os.fchmod(file.fileno(), stat.S_IMODE(place.stat().st_mode))
-            file.write(text)
-        fresh.replace(place)
-    except BaseException:  # Ctrl-C too
-        fresh.unlink(missing_ok=True)
-        raise
-
-
-def _unwritten(path: Path, why: str) -> LxgpuError:
-    return LxgpuError("usage", f"--html: {path} cannot be written", why=why, fix="name another file")
+    pagefile.write(path, wiring.texts().render(TEMPLATE, page=page_of(workload, lab, runs), version=__version__))

@@ -22,6 +22,7 @@ from lxgpu.model.rules import (
     IdleWhen,
     MemoryGuard,
     Mode,
+    PageRules,
     PreemptionRules,
     PriorityClass,
     Rules,
@@ -146,6 +147,7 @@ def _rules(plain: Plain) -> Rules:
         sharing=(sharing := _sharing(_section(plain, "sharing"))),
         hosts=_hosts(_section(plain, "hosts")),
         forecast=_forecast(_section(plain, "forecast")),
+        page=PageRules(**_pick(_section(plain, "page"), {"public": bool})),
         cards={name.replace("…", "*"): _card(entry, sharing) for name, entry in _section(plain, "gpus").items()},
     )
 

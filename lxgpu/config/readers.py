@@ -14,6 +14,7 @@ from lxgpu.units import parse_duration
 FLAGGED = ("policy", "profiles", "templates", "state_dir", "run_dir")
 """The settings with a flag of their own, beside --config."""
 _FIRST_PORT, _LAST_PORT = 1024, 65535
+DEFAULT_PAGE = "http://127.0.0.1:8470"
 
 
 def _path(text: str) -> Path:
@@ -59,6 +60,28 @@ def _ports(text: str) -> range:
         why = f"ports are given like 22000-22999, from {_FIRST_PORT} to {_LAST_PORT}"
         raise LxgpuError("usage", f"{text!r} is no range of ports", why=why)
     return range(int(first), int(last) + 1)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= _LAST_PORT:
+        raise LxgpuError("usage", f"{text!r} is no port", why=f"a port is a number from 1 to {_LAST_PORT}")
+    return int(text)
+
+
+def _page_url(text: str) -> str:
+    from urllib.parse import urlsplit  # noqa: PLC0415 -- the default is read without it
+
+    if text == DEFAULT_PAGE:
+        return text
+    why = "it is how browsers reach the page, as https://gpu.lab.example or http://127.0.0.1:8470"
+    try:
+        parts = urlsplit(text)
+        sound = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        sound = False
+    if not sound or not text.isascii() or not text.isprintable() or any(char in text for char in " ?#@"):
+        raise LxgpuError("usage", f"{text!r} is no address of a page", why=why)
+    return text.rstrip("/")
 
 
 def _workers(text: str) -> int:
@@ -143,6 +166,9 @@ TABLE: tuple[Setting, ...] = (
         "quota_unenforced", "warn", _one_of("warn", "refuse"), "what to do where the pool cannot enforce a disk limit"
     ),
     Setting("workers", "4", _workers, "how many containers are made at once"),
+    Setting("web.listen", "127.0.0.1", _address, "the host's address that the page listens on"),
+    Setting("web.port", "8470", _port, "and its port"),
+    Setting("web.url", DEFAULT_PAGE, _page_url, "how browsers reach the page: what links begin with"),
     Setting("backup.to", "", _maybe_word, "an LXD remote that copies of the homes go to"),
     Setting("backup.every", "1d", parse_duration, "how often homes are snapshot"),
     Setting("backup.keep", "14d", parse_duration, "how long these snapshots live"),

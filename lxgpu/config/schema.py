@@ -191,6 +191,14 @@ class ForecastEntry(Strict):
     half_life: Duration = optional("The past counts half for them after this.", default="4w")
 
 
+class PageEntry(Strict):
+    """Who may look at the page."""
+
+    public: bool = optional(
+        "Whether names, cards and bookings are shown to whoever reaches the page, without a link.", default=False
+    )
+
+
 class OverrideEntry(Strict):
     """A change of the above for some time."""
 
@@ -221,6 +229,7 @@ class PolicyFile(Strict):
     data: Annotated[dict[Name, DataEntry], SECTION] = optional("Shared directories.", default={})
     hosts: Annotated[HostsEntry, SECTION] = optional()
     forecast: Annotated[ForecastEntry, SECTION] = optional()
+    page: Annotated[PageEntry, SECTION] = optional()
     overrides: list[OverrideEntry] = optional("Changes for some time; the last one wins.", default=[])
 
 

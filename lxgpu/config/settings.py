@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lxgpu.config.readers import TABLE, Setting, by_key
+from lxgpu.config.readers import DEFAULT_PAGE, TABLE, Setting, by_key
 from lxgpu.errors import LxgpuError
 
 DEFAULT_CONFIG = Path("/etc/lxgpu/config.yaml")
@@ -67,6 +67,15 @@ class BackupSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WebSettings:
+    """The page: where it listens, and `url`, how browsers reach it (no slash at its end)."""
+
+    listen: str = "127.0.0.1"
+    port: int = 8470
+    url: str = DEFAULT_PAGE
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings. `origins` says of each key where its value came from."""
 
@@ -89,6 +98,7 @@ class Settings:
     quota_unenforced: str
     workers: int
     backup: BackupSettings
+    web: WebSettings = WebSettings()
     hosts: tuple[HostSettings, ...] = (HostSettings(),)
     images: Mapping[str, str] = field(default_factory=dict)
     channels: tuple[Channel, ...] = ()
@@ -176,6 +186,7 @@ def _assemble(path: Path, values: Mapping[str, Any], structured: dict[str, Any],
             address=values["network.address"],
         ),
         backup=BackupSettings(to=values["backup.to"], every_s=values["backup.every"], keep_s=values["backup.keep"]),
+        web=WebSettings(listen=values["web.listen"], port=values["web.port"], url=values["web.url"]),
         origins=origins,
         **plain,
         **structured,

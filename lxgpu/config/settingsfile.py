@@ -14,7 +14,7 @@ from lxgpu.config.settings import Channel, HostSettings
 from lxgpu.config.yamlload import Document, Steps, load_yaml
 from lxgpu.errors import LxgpuError
 
-_SECTIONS = ("network", "backup")
+_SECTIONS = ("network", "backup", "web")
 _LISTS = ("hosts", "channels")
 _ENGINES = ("auto", "lxd", "incus")
 _KINDS = ("mail", "webhook", "command")

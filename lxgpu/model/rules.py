@@ -191,6 +191,13 @@ class HostRules:
 
 
 @dataclass(frozen=True, slots=True)
+class PageRules:
+    """Whether the page shows who holds what to everybody who reaches it; else a link lets people in."""
+
+    public: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """All rules that are the same for everybody, in one value."""
 
@@ -200,6 +207,7 @@ class Rules:
     sharing: SharingRules = field(default_factory=SharingRules)
     hosts: HostRules = field(default_factory=HostRules)
     forecast: ForecastRules = field(default_factory=ForecastRules)
+    page: PageRules = field(default_factory=PageRules)
     cards: Mapping[str, CardRule] = field(default_factory=dict)
 
     def card(self, uuid: str) -> CardRule:

@@ -13,6 +13,8 @@ LOGIN_S = 60.0
 REFUSALS_S = 15.0
 """A system that is still starting may turn people away (/run/nologin); a door that stays shut for so long is shut."""
 AGAIN_S = 0.1
+GPU = {"program": "gpu", "completion": "gpu.bash", "manual": "gpu.1"}
+"""What is installed of `gpu` inside, and the file below templates/guest that it is."""
 
 
 def give_account(site: Site, wanted: Picture, *, check_key: str = "", fresh: bool = False) -> None:
@@ -31,7 +33,7 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", fresh: boo
         fresh=fresh,
         zone=site.policy().timezone,
         environment=dict(wanted.profile.environment),
-        gpu=site.texts.render("guest/gpu").rstrip("\n"),
+        gpu={part: site.texts.render(f"guest/{file}").rstrip("\n") for part, file in GPU.items()},
     )
     ran = site.engine.run(name, ["sh", "-c", script], environment={}, timeout_s=SCRIPT_S)
     if ran.status != 0:

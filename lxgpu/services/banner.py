@@ -1,7 +1,7 @@
 """The login banner: what is free, what you hold until when, and the present warning, in three lines.
 
 It lies in the container's folder on the host, so that it is right also at a login in a full or half-dead system;
-/etc/motd inside is a link to it.
+/etc/motd inside is a link to it. Beside it lies what is held in a few words, for prompts (`gpu --short`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lxgpu.services.headline import count, headline
 from lxgpu.services.noticewords import cards
 from lxgpu.services.site import Site
 
-FILE = "banner"
+FILE, SHORT = "banner", "short"
 Show = Callable[[datetime], str]
 
 
@@ -55,6 +55,7 @@ def refresh_banner(
             try:
                 text = site.texts.render("banner.txt.j2", instance=row, contact=policy.contact, **lines)
                 changed += site.board.write(row.name, FILE, text)
+                site.board.write(row.name, SHORT, short_line(records, row.name, now=now, show=show) + "\n")
             except LxgpuError as error:
                 (trouble or site.say)(f"the login banner of {row.name} is as it was: {error.brief}")
     return changed
@@ -73,6 +74,19 @@ def holds_line(records: Records, name: str, *, now: datetime, show: Show) -> str
     owed = sum(row.gpus for row in records.reservations if row.instance == name and row.kind is Kind.RETURN)
     line = f"You hold {', '.join(parts) or 'no GPU'}"
     return f"{line}; {owed} will come back by {'itself' if owed == 1 else 'themselves'}" if owed else line
+
+
+def short_line(records: Records, name: str, *, now: datetime, show: Show) -> str:
+    """`2 GPUs until 18:00`, the nearest end where there are several; what is about to be taken goes before that."""
+    held = [row for row in records.held_by(name) if row.state in KEPT]
+    if not held:
+        return "no GPU"
+    text, taken = f"{len(held)} GPU{'s' * (len(held) != 1)}", [row for row in held if row.due_at]
+    due = min((row.due_at for row in taken if row.due_at), default=None)
+    if due:
+        return f"{text}, {len(taken)} taken at {show(due)}"
+    ends = sorted({row.until for row in held if row.until})
+    return f"{text} {_end(ends[0], now=now, show=show)}" if ends else text
 
 
 def _end(until: datetime | None, *, now: datetime, show: Show) -> str:

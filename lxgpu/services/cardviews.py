@@ -65,7 +65,8 @@ class GpuView:
 class UseView:
     """How busy a card was: means of its utilization over steps of `step_s` seconds from `start` on, in percent.
 
-    The last step is the one that lasts still. None: in too much of it nobody looked, or NVML did not say.
+    The last step is the one that lasts still, as far as it was seen. None: in too much of it nobody looked, or NVML did
+    not say.
     """
 
     start: datetime

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
-from lxgpu.instants import clamp_interval, parse_end, parse_instant, show_instant, show_zoned
-from lxgpu.model.gpu import Slot
+from lxgpu.instants import show_instant, show_zoned
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Reservation, ReservationState
-from lxgpu.model.snapshot import Observation, Records, Snapshot
-from lxgpu.model.usage import IdleVerdict
+from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.ports import Tx
 from lxgpu.services import observe
 from lxgpu.services.begin import decided
@@ -23,8 +21,10 @@ from lxgpu.services.cardmemory import CardMemory
 from lxgpu.services.cards import card_views
 from lxgpu.services.endings import about_ending, ends_now
 from lxgpu.services.guestfix import inside
+from lxgpu.services.guesttimes import asked_time, changed_time
 from lxgpu.services.guestviews import (
     GuestAnswer,
+    GuestLink,
     GuestReasons,
     GuestStatus,
     guest_reasons,
@@ -32,11 +32,12 @@ from lxgpu.services.guestviews import (
     guest_status,
     reservation_line,
 )
+from lxgpu.services.guestworld import World, looked
 from lxgpu.services.headline import count
 from lxgpu.services.lending import intend_release
 from lxgpu.services.noticefile import read_notices
 from lxgpu.services.reasons import about_container
-from lxgpu.services.refusal import record_refusal
+from lxgpu.services.refusal import Asked, record_refusal
 from lxgpu.services.report import instance_views
 from lxgpu.services.reservationviews import InLine
 from lxgpu.services.site import Site
@@ -51,16 +52,6 @@ NOTED_EVERY = timedelta(minutes=1)
 """Of a container's refusals one in so long goes into the history."""
 _EVENTS = 1000
 _KEPT_FROM = "bookings, guarantees, higher classes and the end of a lease count all the same"
-_OUT = frozenset({"unavailable", "outcome_unknown", "engine"})
-
-
-@dataclass(frozen=True, slots=True)
-class _World:
-    """What LXD and the samples showed; nothing while LXD does not answer."""
-
-    at: float
-    seen: Observation | None
-    verdicts: Mapping[Slot, IdleVerdict]
 
 
 class Guests:
@@ -72,7 +63,7 @@ class Guests:
 
     def __init__(self, site: Callable[[], Site], wake: Callable[[], object]) -> None:
         self._site, self._wake = site, wake
-        self._world: _World | None = None
+        self._world: World | None = None
         self._line: tuple[float, int, Mapping[str, InLine]] = (0.0, -1, {})
         self._looking = threading.Lock()
         self._noted: dict[str, datetime] = {}
@@ -171,7 +162,7 @@ class Guests:
         owner = _known(site.inventory.read(), name).owner
 
         def act() -> Booked:
-            start, duration_s = _time(site, at=at, until=until, seconds=seconds, weekly=weekly)
+            start, duration_s = asked_time(site, at=at, until=until, seconds=seconds, weekly=weekly)
             request = ReserveRequest(
                 name,
                 owner,
@@ -185,7 +176,7 @@ class Guests:
             )
             return reserve(site, request, begin=False)
 
-        booked = self._noting(site, name, act)
+        booked = self._noting(site, name, act, Asked(gpus, seconds))
         self._wake()
         show = _show(site)
         rows = tuple(guest_reservation(row) for row in booked.reservations)
@@ -211,21 +202,50 @@ class Guests:
             raise LxgpuError("no_capacity", f"this host has {_number(len(seen.gpus))}, and not {gpus}", fix=fix)
         return GuestAnswer("done", f"{_number(gpus)} may be held")
 
+    def edit(
+        self,
+        name: str,
+        identifier: str,
+        *,
+        gpus: int | None,
+        seconds: int | None,
+        until: str | None,
+        at: str | None,
+        note: str | None,
+    ) -> GuestAnswer:
+        """Change what is still to come of one of its own reservations."""
+        from lxgpu.services.reserve import edit, find  # noqa: PLC0415 -- see extend
+
+        site, said = self._as(name)
+        key = _own(site, name, identifier)
+
+        def act() -> Reservation:
+            begin, end = changed_time(site, find(site, key), at=at, until=until, seconds=seconds)
+            words = None if note is None else " ".join(note.split())
+            return edit(site, key, instance=name, begin=False, gpus=gpus, at=begin, until=end, note=words)
+
+        row = guest_reservation(self._noting(site, name, act))
+        self._wake()
+        text = _text(f"changed: {reservation_line(row, _show(site))}", *said, f"times in {site.policy().timezone}")
+        return GuestAnswer("done", text, reservations=(row,))
+
     def cancel(self, name: str, identifier: str) -> GuestAnswer:
         """Withdraw one of its own reservations."""
         from lxgpu.services.reserve import cancel  # noqa: PLC0415 -- see extend
 
         site, said = self._as(name)
-        own = [row.id for row in site.inventory.read().reservations if row.instance == name]
-        found = [key for key in own if key == identifier] or [
-            key for key in own if identifier and key.startswith(identifier)
-        ]
-        if len(found) != 1:
-            what = f"{name} has no reservation {identifier}" if not found else f"{identifier} begins {len(found)} ids"
-            raise LxgpuError("not_found", what, fix="gpu lists those there are")
-        self._noting(site, name, lambda: cancel(site, found[0], instance=name, begin=False))
+        key = _own(site, name, identifier)
+        self._noting(site, name, lambda: cancel(site, key, instance=name, begin=False))
         self._wake()
-        return GuestAnswer("done", _text(f"{found[0]} is cancelled", *said))
+        return GuestAnswer("done", _text(f"{key} is cancelled", *said))
+
+    def web(self, name: str) -> GuestLink:
+        """A one-time link to the page, for this container."""
+        from lxgpu.services.visits import link  # noqa: PLC0415 -- see extend
+
+        site, _ = self._as(name)
+        made = link(site, name)
+        return GuestLink(made.url, made.expires)
 
     def fault(self, name: str, error: Exception) -> None:
         """A fault of ours goes into the daemon's log."""
@@ -242,11 +262,11 @@ class Guests:
         # What the daemon remembers of its looks is its own: it is at work in another thread.
         return replace(site, actor=actor, say=said.append, watch=Watch(), cards=CardMemory()), said
 
-    def _look(self, site: Site) -> _World:
+    def _look(self, site: Site) -> World:
         with self._looking:
             now = site.clock.monotonic()
             if self._world is None or now - self._world.at > FRESH_S:
-                self._world = _looked(replace(site, watch=self._watch), now)
+                self._world = looked(replace(site, watch=self._watch), now)
             return self._world
 
     def _in_line(self, site: Site, records: Records, name: str) -> Mapping[str, InLine]:
@@ -267,7 +287,7 @@ class Guests:
                 self._line = (asked, records.version, found)
             return found
 
-    def _noting(self, site: Site, name: str, act: Callable[[], T]) -> T:
+    def _noting(self, site: Site, name: str, act: Callable[[], T], asked: Asked | None = None) -> T:
         """A refusal goes into the history, where `why` finds it; not each one of a caller who asks again and again."""
         try:
             return act()
@@ -276,20 +296,8 @@ class Guests:
             now = site.clock.now()
             if name not in self._noted or now - self._noted[name] >= NOTED_EVERY:
                 self._noted[name] = now
-                record_refusal(site, error, name)
+                record_refusal(site, error, name, asked)
             raise
-
-
-def _looked(site: Site, at: float) -> _World:
-    from lxgpu.services.sampling import judge_all  # noqa: PLC0415 -- see extend
-
-    try:
-        seen = observe.look(site)
-    except LxgpuError as error:
-        if error.code not in _OUT:
-            raise
-        return _World(at, None, {})
-    return _World(at, seen, judge_all(site, seen, site.inventory.read(), site.policy()))
 
 
 def _known(records: Records, name: str, contact: str = "your admin") -> Instance:
@@ -301,32 +309,16 @@ def _known(records: Records, name: str, contact: str = "your admin") -> Instance
     return row
 
 
-def _time(
-    site: Site, *, at: str | None, until: str | None, seconds: int | None, weekly: bool
-) -> tuple[datetime | None, int]:
-    """When it is to begin (None: now) and how long from then; of a time that has begun the rest is meant."""
-    if (seconds is None) == (until is None):
-        raise LxgpuError("usage", "say for how long, or until when", fix="gpu reserve 2 --for 4h")
-    if weekly and at is None:
-        fix = 'gpu reserve 2 --weekly --at "mon 09:00" --for 8h'
-        raise LxgpuError("usage", "a booking of every week needs to know when", fix=fix)
-    if until is None and at is None:
-        return None, seconds or 0
-    now, zone = site.clock.now(), site.policy().zone
-    start = now if at is None else parse_instant(at, now=now, zone=zone)
-    if until is None:
-        end = start + timedelta(seconds=seconds or 0)
-    else:  # without a start a clock time that is over is no other day's
-        end = (
-            parse_instant(until, now=now, zone=zone)
-            if at is None
-            else parse_end(until, start=start, now=now, zone=zone)
-        )
-    begins, ends = clamp_interval(start, end, now=now, zone=zone)
-    length = int((ends - begins).total_seconds())
-    if length < 1:
-        raise LxgpuError("bad_time", "that is no time at all", fix="give it a later end")
-    return (None if at is None else begins), length
+def _own(site: Site, name: str, identifier: str) -> str:
+    """The id of one of the container's open reservations, of which the beginning will do; error `not_found`."""
+    own = [row.id for row in site.inventory.read().reservations if row.instance == name]
+    found = [key for key in own if key == identifier] or [
+        key for key in own if identifier and key.startswith(identifier)
+    ]
+    if len(found) != 1:
+        what = f"{name} has no reservation {identifier}" if not found else f"{identifier} begins {len(found)} ids"
+        raise LxgpuError("not_found", what, fix="gpu lists those there are")
+    return found[0]
 
 
 def _text(*parts: str) -> str:

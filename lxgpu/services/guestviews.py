@@ -72,6 +72,7 @@ class GuestReservation:
     position: int | None = None
     estimate: datetime | None = None
     foreseen: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,14 @@ class GuestAnswer:
     until: datetime | None = None
     slots: tuple[str, ...] = ()
     reservations: tuple[GuestReservation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GuestLink:
+    """A one-time address of the page, for this container; it opens until `expires`."""
+
+    url: str
+    expires: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +195,7 @@ def guest_reservation(row: Reservation, place: InLine | None = None) -> GuestRes
         position=place.position if place else None,
         estimate=place.estimate if place else None,
         foreseen=place is not None and place.foreseen,
+        note=row.note,
     )
 
 

@@ -10,7 +10,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Instance
 from lxgpu.model.request import CreateRequest
 from lxgpu.services.provision import create
-from lxgpu.services.refusal import recording
+from lxgpu.services.refusal import Asked, recording
 from lxgpu.services.site import Site
 
 
@@ -35,7 +35,7 @@ def create_many(
     def one(request: CreateRequest) -> Outcome:
         site = sites(request)
         try:
-            with recording(site, request.name):
+            with recording(site, request.name, Asked(request.gpus.more or len(request.gpus.uuids), request.lease_s)):
                 outcome = Outcome(request, instance=create(site, request))
         except LxgpuError as error:
             outcome = Outcome(request, error=error)

@@ -58,6 +58,7 @@ def published(site: Site, daemon: DaemonView) -> Published:
         timezone=policy.timezone,
         contact=policy.contact,
         use=dict(site.use.lines(site.inventory, cards=[view.uuid for view in cards.views], now=now, alive=site.alive)),
+        public=policy.rules.page.public,
     )
 
 

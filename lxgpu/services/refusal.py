@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from lxgpu.errors import CATALOGUE, Exit, LxgpuError
 from lxgpu.model.plan import Plan, Reason, Verdict
@@ -16,6 +17,14 @@ _ORDER = (Exit.USAGE, Exit.NOT_FOUND, Exit.NOT_ALLOWED, Exit.CONFLICT, Exit.REFU
 
 _REMEMBERED = frozenset({Exit.NOT_ALLOWED, Exit.REFUSED, Exit.NO_CAPACITY})
 """What the policy or the lack of cards refused; a wrong word or a name that is taken is no refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How many cards were asked for, and for how long (None: it was not said)."""
+
+    gpus: int
+    seconds: int | None = None
 
 
 def raise_if_refused(plan: Plan, what: str, policy: Policy, *, fix: str = "") -> None:
@@ -49,20 +58,25 @@ def _gravest(plan: Plan) -> Reason | None:
 
 
 @contextmanager
-def recording(site: Site, subject: str) -> Iterator[None]:
-    """What is refused to `subject` in here becomes an event, kind `refused`, before the error goes on."""
+def recording(site: Site, subject: str, asked: Asked | None = None) -> Iterator[None]:
+    """What is refused to `subject` in here becomes an event, kind `refused`, before the error goes on.
+
+    `asked` is what was asked for, where that was cards: what is refused for want of them says what the lab lacks.
+    """
     try:
         yield
     except LxgpuError as error:
-        record_refusal(site, error, subject)
+        record_refusal(site, error, subject, asked)
         raise
 
 
-def record_refusal(site: Site, error: LxgpuError, subject: str) -> None:
+def record_refusal(site: Site, error: LxgpuError, subject: str, asked: Asked | None = None) -> None:
     """Note a refusal in the history; errors of other kinds are none. It stands outside what was rolled back."""
     if error.status not in _REMEMBERED:
         return
     detail = {"message": error.brief, "why": list(error.why), **error.details}
+    if asked is not None:
+        detail |= {"asked_gpus": asked.gpus, "asked_s": asked.seconds}
     try:
         with site.write() as tx:
             tx.event("refused", subject, rule=error.code, detail=detail)

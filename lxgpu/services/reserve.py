@@ -130,9 +130,7 @@ def cancel(
     already).
     """
     ensure_identity(site)
-    row = find(site, identifier)
-    if instance is not None and row.instance != instance:
-        raise LxgpuError("not_found", f"there is no reservation {identifier}", fix="lxgpu reservations lists them")
+    row = _of_instance(find(site, identifier), instance)
     _of_series(row, series=series)
 
     def write(tx: Tx, now: Snapshot) -> tuple[Reservation, ...]:
@@ -164,10 +162,15 @@ def plan_edit(site: Site, identifier: str, **changes: Unpack[Changes]) -> Plan:
     return decide_edit(_snapshot(site), row, **changes).plan
 
 
-def edit(site: Site, identifier: str, **changes: Unpack[Changes]) -> Reservation:
-    """Change what is still to come of a reservation, as one thing; refused whole when it does not fit."""
+def edit(
+    site: Site, identifier: str, *, instance: str | None = None, begin: bool = True, **changes: Unpack[Changes]
+) -> Reservation:
+    """Change what is still to come of a reservation, as one thing; refused whole when it does not fit.
+
+    `instance` and `begin` are those of `cancel`.
+    """
     ensure_identity(site)
-    row = find(site, identifier)
+    row = _of_instance(find(site, identifier), instance)
 
     def write(tx: Tx, now: Snapshot) -> Reservation:
         current = now.records.reservation(row.id)
@@ -191,7 +194,8 @@ def edit(site: Site, identifier: str, **changes: Unpack[Changes]) -> Reservation
     changed = _on_one_version(site, write)
     mirror_promises(site)
     mirror_holds(site, changed.instance)
-    tick(_silent(site))
+    if begin:
+        tick(_silent(site))
     return site.inventory.reservation(changed.id) or changed
 
 
@@ -234,6 +238,13 @@ def _snapshot(site: Site) -> Snapshot:
 def _silent(site: Site) -> Site:
     """The site for a tick that a command makes: what it does for others is not this command's to tell."""
     return replace(site, say=lambda _text: None)
+
+
+def _of_instance(row: Reservation, instance: str | None) -> Reservation:
+    """The row, if it is that one's; error `not_found`: another's is as unknown as none."""
+    if instance is not None and row.instance != instance:
+        raise LxgpuError("not_found", f"there is no reservation {row.id}", fix="lxgpu reservations lists them")
+    return row
 
 
 def _over_as(site: Site, row: Reservation) -> str:

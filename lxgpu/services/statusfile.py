@@ -75,6 +75,7 @@ class Published:
     `calendar` reaches as far as `calendarview.MOST`. `timezone` is the lab's, by its IANA name, and `contact` whom
     people ask: who reads this cannot read the policy.
     `use` is the last day of each card, by UUID; a card of which nothing was ever read has none.
+    `public` is the policy's `page.public`, which the page cannot read itself.
     """
 
     written_at: datetime
@@ -89,6 +90,7 @@ class Published:
     timezone: str = "UTC"
     contact: str = ""
     use: dict[str, UseView] = field(default_factory=dict)
+    public: bool = False
 
 
 def write(folder: Path, published: Published) -> None:

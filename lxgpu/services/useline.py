@@ -22,6 +22,8 @@ SPEAKS_S = 60.0
 """A reading speaks for the time until the next one, and for no longer than this."""
 SEEN = 0.5
 """So much of a half hour must have been seen, or its figure would speak for a time in which nobody looked."""
+BEGUN_S = 30.0
+"""Of the one that lasts still so much is enough: its figure is of what was seen of it, and changes still."""
 LATE = timedelta(minutes=1)
 """Another process may write a sample that is a little older than one of ours."""
 
@@ -100,9 +102,9 @@ def _line(halves: Mapping[int, _Half], first: int, until: datetime) -> UseView:
 
 
 def _percent(half: _Half | None, step: int, until: datetime) -> float | None:
-    """The mean of a half hour as far as it has gone by; None: too little of it was seen."""
-    gone_s = min((until - _begin(step)).total_seconds(), STEP_S)
-    if half is None or half.seconds <= 0 or half.seconds < SEEN * gone_s:
+    """The mean of a half hour as far as it was seen; None: that is too little."""
+    over = (until - _begin(step)).total_seconds() >= STEP_S
+    if half is None or half.seconds < (SEEN * STEP_S if over else BEGUN_S):
         return None
     return round(half.percent_s / half.seconds, 1)
 

@@ -10,6 +10,7 @@ from lxgpu.services.explain import ReasonView
 from lxgpu.services.guestviews import (
     GuestAnswer,
     GuestGpu,
+    GuestLink,
     GuestReasons,
     GuestReservation,
     GuestStatus,
@@ -116,6 +117,23 @@ class FakeGuests:
             raise LxgpuError("not_found", f"{name} has no reservation {identifier}")
         del self.bookings[identifier]
         return GuestAnswer("done", "cancelled")
+
+    def edit(self, name: str, identifier: str, **changes: object) -> GuestAnswer:
+        """One's own: so many cards."""
+        self.asked.append(("edit", name, identifier, *sorted(item for item in changes.items() if item[1] is not None)))
+        if self.bookings.get(identifier) != name:
+            raise LxgpuError("not_found", f"{name} has no reservation {identifier}")
+        gpus = changes["gpus"]
+        if isinstance(gpus, int):
+            self._check(name, gpus)
+            self.sizes[identifier] = gpus
+        row = _reservation(identifier, self.sizes.get(identifier, 1))
+        return GuestAnswer("done", f"changed: {identifier}", reservations=(row,))
+
+    def web(self, name: str) -> GuestLink:
+        """Always the same."""
+        self.asked.append(("web", name))
+        return GuestLink(f"https://gpu.example/in#{name}", NOW)
 
     def fault(self, name: str, error: Exception) -> None:
         """Remembered."""

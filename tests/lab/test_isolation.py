@@ -175,7 +175,8 @@ def test_what_was_kept_opens_no_more_after_release(house: House) -> None:
         " unshare --mount sh -c 'mkdir -p /root/own && mount -t tmpfs none /root/own && touch /root/own/keep &&"
         f" mount --bind {render(card)} /root/own/keep && touch /root/ns/ready && exec sleep 60' >/dev/null 2>&1 &"
         " for turn in $(seq 100); do [ -e /root/ns/ready ] && break; sleep 0.1; done;"
-        " mount --bind /proc/$!/ns/mnt /root/ns/pin 2>/dev/null; said=$?; kill $!; [ $said = 0 ] && exit; done; exit $said",
+        " mount --bind /proc/$!/ns/mnt /root/ns/pin 2>/dev/null; said=$?; kill $!;"
+        " [ $said = 0 ] && exit; done; exit $said",
     )
     pinned = "nsenter --mount=/root/ns/pin sh -c '(exec 3<>/root/own/keep) 2>&1 && echo opens; true'"
     assert house.opens("alice", "/root/keep") == [0]

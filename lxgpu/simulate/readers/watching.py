@@ -10,7 +10,7 @@ from datetime import datetime
 from lxgpu.model.rules import IdleRules
 from lxgpu.model.usage import Sample
 from lxgpu.policy.idleness import known, worked
-from lxgpu.services.usage import LAST, LONGEST
+from lxgpu.services.cardhours import LAST, LONGEST
 
 Span = tuple[datetime, datetime]
 

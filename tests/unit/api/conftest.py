@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from fakes.guests import FakeGuests
 
-from lxgpu.api.app import guest_app
-from lxgpu.api.serving import GuestSockets
+from lxgpu.api.app import guest_apps
+from lxgpu.api.serving import Bounds, Sockets
 
 READ_S = 1.0
 
 
 @dataclass(frozen=True)
-class Sockets:
+class Opened:
     """`folder / NAME` holds a container's socket."""
 
     folder: Path
     uses: FakeGuests
-    sockets: GuestSockets
+    sockets: Sockets
 
     def path(self, name: str) -> Path:
         """Where a container's socket is."""
@@ -29,13 +29,13 @@ class Sockets:
 
 
 @pytest.fixture
-def guests(tmp_path: Path) -> Iterator[Sockets]:
+def guests(tmp_path: Path) -> Iterator[Opened]:
     """Alice's and bob's sockets are open; requests are to be there within a second."""
     uses = FakeGuests()
     for name in ("alice", "bob"):
         (tmp_path / name).mkdir()
-    made = GuestSockets(lambda name: guest_app(name, uses), lambda name: str(tmp_path / name), read_s=READ_S, life_s=4)
+    made = Sockets(guest_apps(uses), lambda name: str(tmp_path / name), Bounds(read_s=READ_S, life_s=4))
     assert made.follow(["alice", "bob"]) == {}
-    yield Sockets(tmp_path, uses, made)
+    yield Opened(tmp_path, uses, made)
     uses.hold.set()
     made.close()

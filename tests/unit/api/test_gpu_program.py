@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -125,8 +126,6 @@ def test_each_command_asks_for_what_was_typed(guests, inside):
         ("cancel", "alice", "r1"),
     ]
     assert inside.gpu("why").stdout == "it runs\n"
-    assert "no page" in inside.gpu("web").stdout
-    assert "web" not in inside.gpu("--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -386,3 +385,95 @@ def test_run_outlives_the_daemon(guests, inside):
     assert not until(lambda: running.poll() is not None, limit_s=1.5)
     guests.sockets.follow(["alice", "bob"])
     assert running.wait(20) == 143
+
+
+def test_edit_asks_for_what_is_to_be_otherwise(guests, inside):
+    """And for nothing else; without any change, or with two ends, it asks for nothing."""
+    key = guests.uses.book("alice", 2)
+    assert inside.gpu("edit", key, "--gpus", "1", "--until", "18:00").stdout == f"changed: {key}\n"
+    assert inside.gpu("edit", key, "--for", "4h", "--at", "mon 09:00", "--note", "").returncode == 0
+    asked = list(guests.uses.asked)
+    assert asked == [
+        ("edit", "alice", key, ("gpus", 1), ("until", "18:00")),
+        ("edit", "alice", key, ("at", "mon 09:00"), ("note", ""), ("seconds", 14400)),
+    ]
+    for words in ([], ["--for", "4h", "--until", "18:00"]):
+        ran = inside.gpu("edit", key, *words)
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert "fix: gpu edit" in ran.stderr
+    assert guests.uses.asked == asked
+    assert inside.gpu("edit", guests.uses.book("bob", 1), "--gpus", "2").returncode == 3
+
+
+def test_web_prints_the_link_alone(inside):
+    """What is to be opened on stdout, what is to be known about it on stderr."""
+    ran = inside.gpu("web")
+    assert (ran.returncode, ran.stdout) == (0, "https://gpu.example/in#alice\n")
+    assert "works once" in ran.stderr
+
+
+def test_short_asks_nobody(guests, inside):
+    """What the daemon wrote down, cleaned, also while nobody answers; nothing at all where there is nothing."""
+    assert (inside.gpu("--short").returncode, inside.gpu("--short").stdout) == (8, "")
+    (inside.folder / "short").write_text("2 GPUs\x1b[2J until 18:00\nmore\n")
+    guests.sockets.follow(["bob"])
+    ran = inside.gpu("--short")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "2 GPUs?[2J until 18:00\n", "")
+    assert guests.uses.asked == []
+
+
+def test_a_login_hears_when_nobody_keeps_the_banner_true(guests, inside):
+    """Nothing while the daemon is there; one line while it is not, with status 0."""
+    assert (inside.gpu("--greet").returncode, inside.gpu("--greet").stdout) == (0, "")
+    guests.sockets.follow(["bob"])
+    ran = inside.gpu("--greet")
+    assert (ran.returncode, ran.stderr, len(ran.stdout.splitlines())) == (0, "", 1)
+    assert "may be old" in ran.stdout
+    assert guests.uses.asked == []
+
+
+def _parser_words():
+    """The commands of the program, and the options of each, as it understands them."""
+    ran = subprocess.run([str(PROGRAM), "--help"], capture_output=True, text=True, check=True)
+    names = sorted(set(re.findall(r"^gpu ([a-z]+)\b", ran.stdout, re.MULTILINE)))
+    assert len(names) > 8
+    found = {}
+    for name in names:
+        told = subprocess.run([str(PROGRAM), name, "--help"], capture_output=True, text=True, check=True).stdout
+        found[name] = sorted(set(re.findall(r"(?<![\w-])--[a-z]+", told.partition("example:")[0])))
+    return found
+
+
+def test_the_completion_offers_what_there_is(inside):
+    """Each command, each of its options, and nothing else; ids where an id is wanted."""
+    script = PROGRAM.with_name("gpu.bash")
+    known = _parser_words()
+
+    def offered(*words: str) -> set[str]:
+        text = (
+            f"source {script}; COMP_WORDS=(gpu {' '.join(repr(word) for word in words)}); "
+            f"COMP_CWORD={len(words)}; _gpu; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        )
+        env = {**inside.env, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
+        ran = subprocess.run(["bash", "-c", text], env=env, capture_output=True, text=True, check=True, timeout=60)
+        assert ran.stderr == ""
+        return set(ran.stdout.split())
+
+    assert set(known) <= offered("")
+    assert offered("re") == {"release", "reserve"}
+    for name, options in known.items():
+        assert offered(name, "--") - {"--"} == set(options), name
+    booked = inside.gpu("reserve", "1", "--for", "1h").stdout.split(":")[0]
+    assert offered("cancel", "") == {booked}
+    assert offered("run", "--", "") == set()
+
+
+def test_the_manual_names_each_command_and_option():
+    """Whoever reads `man gpu` misses nothing that the program takes."""
+    text = PROGRAM.with_name("gpu.1").read_text().replace("\\-", "-")
+    plain = re.sub(r"\\f[A-Z]", "", text)
+    for name, options in _parser_words().items():
+        assert re.search(rf"gpu {name}\b", plain), name
+        line = next((line for line in plain.splitlines() if line.startswith(f"gpu {name} ")), "")
+        assert not [option for option in options if option != "--help" and option not in line], name
+    assert "--short" in plain

@@ -10,6 +10,7 @@ POSTS = {
     "extend": {"seconds": 60},
     "keep": {"seconds": 60, "reason": "a long load"},
     "reserve": {"gpus": 1, "seconds": 60},
+    "edit": {"id": "r1", "gpus": 1},
     "cancel": {"id": "r1"},
 }
 

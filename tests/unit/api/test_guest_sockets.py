@@ -16,10 +16,11 @@ from fakes.site import make_site, newcomer
 from guest_client import answer, ask, dial, request
 from house import until
 
-from lxgpu import resident, wiring
-from lxgpu.api.app import guest_app
+from lxgpu import wiring
+from lxgpu.api.app import guest_apps
 from lxgpu.api.gate import BODY_BYTES
-from lxgpu.api.serving import CONNECTIONS, GuestSockets
+from lxgpu.api.parts import Doors
+from lxgpu.api.serving import CONNECTIONS, Sockets
 from lxgpu.api.turns import AT_ONCE, WAITING
 from lxgpu.services.guestviews import GuestReasons
 
@@ -106,9 +107,9 @@ def test_a_listener_that_broke_down_is_told_of_and_set_up_again(guests):
         if name in broken:
             broken.discard(name)
             raise RuntimeError("not today")
-        return guest_app(name, guests.uses)
+        return guest_apps(guests.uses)(name)
 
-    made = GuestSockets(make, lambda name: str(guests.folder / name))
+    made = Sockets(make, lambda name: str(guests.folder / name))
     try:
         assert made.follow(["alice", "bob"]) == {}
         assert state(guests, "alice") == 0
@@ -124,7 +125,7 @@ def test_a_path_of_any_length_will_do(guests):
     """A socket's address has 107 bytes; the folder's path may have more."""
     deep = guests.folder / ("d" * 120) / "alice"
     deep.mkdir(parents=True)
-    made = GuestSockets(lambda name: guest_app(name, guests.uses), lambda _: str(deep))
+    made = Sockets(guest_apps(guests.uses), lambda _: str(deep))
     try:
         assert made.follow(["alice"]) == {}
         with ExitStack() as stack:
@@ -330,13 +331,13 @@ def test_one_containers_trouble_is_the_daemons_news_and_no_reason_to_stop(tmp_pa
     """Alice's folder is missing: that is told at each turn, and bob, who comes later, is served at the next."""
     (tmp_path / "bob").mkdir()
     monkeypatch.setattr(wiring, "guest_folder", lambda name: str(tmp_path / name))
-    site, part = make_site(tmp_path), resident._GuestPart(lambda: None)  # noqa: SLF001 -- what the daemon calls
+    site, part = make_site(tmp_path), Doors(lambda: None)
     newcomer(site, "alice")
-    (told,) = part.follow(site)
+    (told,) = part.guests(site)
     assert told.startswith("alice: its socket cannot be made")
     newcomer(site, "bob")
-    assert part.follow(site) == (told,)
+    assert part.guests(site) == (told,)
     try:
         assert ask(tmp_path / "bob" / "api.sock", "GET", "/v1/status")[0] == 200
     finally:
-        part._sockets.close()  # noqa: SLF001 -- the daemon never closes it
+        part.close()

@@ -18,7 +18,7 @@ import pytest
 from inventory_rows import assignment, card, instance, person
 from json_shapes import SHAPES, faults
 
-from lxgpu.cli import simulatepage
+from lxgpu.cli import pagefile
 from lxgpu.cli.simulating import COLUMNS
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.assignment import AssignmentState
@@ -237,7 +237,7 @@ def test_a_page_that_fails_leaves_the_older_one(tmp_path):
     place.parent.mkdir()
     place.write_text("old", encoding="utf-8")
     with pytest.raises(UnicodeEncodeError):
-        simulatepage._replace(place, "x" * 100_000 + "\udc80")
+        pagefile.replace(place, "x" * 100_000 + "\udc80")
     assert place.read_text(encoding="utf-8") == "old"
     assert [path.name for path in place.parent.iterdir()] == ["out.html"]
 

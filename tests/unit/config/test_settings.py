@@ -46,6 +46,7 @@ def test_each_setting_has_a_variable_a_flag_and_a_place_in_the_file(setting, tmp
     """What `config show` prints for a setting can be given in each of the three ways, with the same outcome."""
     other = {"workers": "9", "network.ports": "3000-3001", "network.listen": "10.1.2.3", "nvidia": "off"}
     other |= {"device_rule": "bpf", "quota_unenforced": "refuse", "backup.every": "2h", "backup.keep": "3d"}
+    other |= {"web.listen": "10.1.2.3", "web.port": "443", "web.url": "https://gpu.lab.example/page"}
     text = other.get(setting.key, "/x/y" if setting.default.startswith("/") or not setting.default else "other")
     text = {"network.address": "gpu1.lab", "homes": "/homes", "backup.to": "nas"}.get(setting.key, text)
     section, _, name = setting.key.rpartition(".")

@@ -13,7 +13,7 @@ from fakes.system import START
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.services import observe
-from lxgpu.services.banner import FILE, refresh_banner
+from lxgpu.services.banner import FILE, SHORT, refresh_banner
 from lxgpu.services.site import Site
 
 
@@ -81,6 +81,21 @@ def test_it_tells_of_bookings_and_claims(site):
     assert lines(site, "ben")[2] == "Booked: 1 GPU from tomorrow 09:00 until tomorrow 13:00"
     change(site, reservation(site, Kind.RETURN))
     assert lines(site, "ben")[1] == "You hold no GPU; 1 will come back by itself."
+
+
+def test_a_prompt_has_what_is_held_in_a_few_words(site):
+    """The nearest end; what is about to be taken before that; nothing is asked for it."""
+    short = lambda name: site.board.files[name, SHORT]  # noqa: E731 -- a look
+    first, second = sorted(site.inventory.read().held_by("alice"), key=lambda held: held.slot)
+    assert (short("alice"), short("ben")) == ("2 GPUs until thu 16:00\n", "no GPU\n")
+    change(site, replace(first, until=START + timedelta(hours=2)), replace(second, until=None))
+    assert short("alice") == "2 GPUs until 18:00\n"
+    change(site, replace(first, state=AssignmentState.WARNED, due_at=START + timedelta(minutes=5)))
+    assert short("alice") == "2 GPUs, 1 taken at 16:05\n"
+    change(site, replace(first, until=START), replace(second, until=None))
+    assert short("alice") == "2 GPUs until someone waits\n"
+    change(site, replace(first, until=None))
+    assert short("alice") == "2 GPUs\n"
 
 
 def test_only_what_changed_is_written_and_a_full_disk_of_the_host_stops_nobody(site):

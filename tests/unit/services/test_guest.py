@@ -302,7 +302,66 @@ def test_a_refusal_names_the_contact_and_stands_in_the_history_once(site, guests
         assert "gpu-admin@lab.example" in caught.value.fix
     refused = [event for event in site.inventory.events() if event.kind == "refused"]
     assert [(event.subject, event.actor) for event in refused] == [("bob", "bob (inside bob)")]
+    assert (refused[0].detail["asked_gpus"], refused[0].detail["asked_s"]) == (3, 3600)
     assert "may have 2" in " ".join(guests.why("bob").lines)
+
+
+NO_CHANGE = dict.fromkeys(("gpus", "seconds", "until", "at", "note"))
+
+
+def test_edit_changes_ones_own_booking_as_one_thing(site, guests, woken):
+    """Its end, its number, its note, its start; in the owner's name, and the daemon's turn does the rest."""
+    (row,) = guests.reserve("alice", gpus=2, seconds=3600, at="tomorrow 09:00", model="*").reservations
+    before = woken.times
+    told = guests.edit("alice", row.id[:5], **NO_CHANGE | {"until": "12:00", "note": " a  longer talk "})
+    (changed,) = told.reservations
+    assert (changed.until - changed.start).total_seconds() == 3 * 3600
+    assert (changed.gpus, changed.note, changed.start) == (2, "a longer talk", row.start)
+    assert "until tomorrow 12:00" in told.text
+    (changed,) = guests.edit("alice", row.id, **NO_CHANGE | {"gpus": 1, "at": "tomorrow 10:00"}).reservations
+    assert changed.gpus == 1
+    assert (changed.until - changed.start).total_seconds() == 3 * 3600
+    (changed,) = guests.edit("alice", row.id, **NO_CHANGE | {"seconds": 600}).reservations
+    assert (changed.until - changed.start).total_seconds() == 600
+    assert woken.times == before + 3
+    assert last(site, "edited").actor == "alice (inside alice)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"at": "2027-02-01 09:00"}, "bad_time"), ({"until": "when"}, "bad_time"), ({"gpus": 3}, "over_limit"),
+        ({"until": "tomorrow 08:00"}, "bad_time"), ({"until": "2027-02-01 09:00"}, "bad_time"),
+    ],
+)  # fmt: skip
+def test_an_edit_that_does_not_fit_changes_nothing(site, guests, changes, code):
+    """Refused whole, with a remedy for who sits inside."""
+    (row,) = guests.reserve("alice", gpus=1, seconds=3600, at="tomorrow 09:00", model="*").reservations
+    before = site.inventory.reservation(row.id)
+    with pytest.raises(LxgpuError) as raised:
+        guests.edit("alice", row.id, **NO_CHANGE | changes)
+    assert raised.value.code == code
+    assert "lxgpu" not in raised.value.fix.replace("your admin can: lxgpu", "")
+    assert site.inventory.reservation(row.id) == before
+
+
+def test_only_ones_own_reservation_can_be_edited(guests):
+    """Another's is as unknown as one that never was."""
+    (row,) = guests.reserve("bob", gpus=1, seconds=3600, at="tomorrow 09:00", model="*").reservations
+    for wanted in (row.id, row.id[:4], "r", "", "r9999999"):
+        with pytest.raises(LxgpuError) as raised:
+            guests.edit("alice", wanted, **NO_CHANGE | {"gpus": 1})
+        assert raised.value.code == "not_found"
+
+
+def test_what_waits_has_no_length_from_a_start(site, guests):
+    """It says to cancel it and reserve again."""
+    reserve(site, ReserveRequest("bob", "bob", 1, 86400, class_name="normal"))
+    (row,) = guests.reserve("alice", gpus=2, seconds=3600, at=None, model="*").reservations
+    assert row.state == "waiting"
+    with pytest.raises(LxgpuError) as raised:
+        guests.edit("alice", row.id, **NO_CHANGE | {"seconds": 60})
+    assert (raised.value.code, raised.value.fix) == ("usage", "cancel it, and reserve again")
 
 
 def test_only_ones_own_reservation_can_be_cancelled(site, guests):

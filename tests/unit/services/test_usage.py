@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from dealings import GRACE, go_on, two_at_work, wish
 from fakes.site import newcomer
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lxgpu.errors import CATALOGUE, LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceState
@@ -16,8 +19,10 @@ from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.rules import IdleRules
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import Sample
+from lxgpu.services.cardhours import HOUR_US, Had
+from lxgpu.services.refusal import Asked, recording
 from lxgpu.services.reserve import reserve
-from lxgpu.services.usage import GPU, GROUP, USER, Ground, WasteView, report
+from lxgpu.services.usage import GPU, GROUP, USER, WANT, Count, Ground, WasteView, report, view
 
 T0 = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 GROUPS = {"alice": ("bio", "vision"), "bob": ("vision",)}
@@ -197,3 +202,36 @@ def test_the_total_is_last_and_the_most_first() -> None:
     ground = made(held=[held("bob", 0), held("alice", 5, gpu="GPU-2")])
     assert [row.name for row in report(ground, since=T0, now=at(10), by=USER)] == ["bob", "alice", "all"]
     assert [row.by for row in report(made(), since=T0, now=at(10), by=USER)] == ["total"]
+
+
+@given(st.tuples(*[st.integers(0, 4 * HOUR_US)] * 3), st.tuples(*[st.integers(0, HOUR_US // 50)] * 3))
+def test_rounding_makes_and_loses_no_hours(large, small):
+    """Used, idle and unknown are held in hundredths too, none is negative, and each is off by two of them at most."""
+    for used, idle, unknown in (large, small):
+        count = Count()
+        for had, gpu_us in zip(Had, (used, idle, unknown), strict=True):
+            count.add(had, gpu_us, "alice")
+        row = view(USER, "alice", count, of_people=False)
+        parts = (row.used_gpu_hours, row.idle_gpu_hours, row.unknown_gpu_hours)
+        assert round(sum(parts), 2) == row.held_gpu_hours
+        for part, gpu_us in zip(parts, (used, idle, unknown), strict=True):
+            assert part >= 0
+            assert part == pytest.approx(gpu_us / HOUR_US, abs=0.02)
+        assert row.held_gpu_hours == pytest.approx((used + idle + unknown) / HOUR_US, abs=0.005001)
+
+
+def test_what_was_asked_for_in_vain(tmp_path):
+    """Cards times hours of what was refused for want of cards; by a rule it is no lack of them."""
+    site = two_at_work(tmp_path)
+    start = site.clock.now()
+    asked = [("no_room", Asked(3, 7200)), ("no_capacity", Asked(2)), ("over_limit", Asked(4, 7200)), ("no_room", None)]
+    for code, what in asked:
+        with pytest.raises(LxgpuError), recording(site, "bob", what):
+            raise LxgpuError(code, "it cannot be")
+    found = of_site(site, start)["bob"]
+    assert (found.refused, found.refused_full, found.refused_gpu_hours) == (4, 3, 6.0)
+
+
+def test_the_words_for_want_of_cards_are_in_the_catalogue():
+    """A code that nobody says any more would make the case for buying disappear."""
+    assert set(CATALOGUE) >= WANT

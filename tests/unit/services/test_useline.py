@@ -82,6 +82,14 @@ def test_what_was_not_seen_is_not_known(samples, why):
     assert found is None or set(found) == {None}, why
 
 
+def test_a_lab_that_has_just_begun_is_seen_at_once():
+    """Of the half hour that lasts still half a minute is enough; once it is over, half of it must have been seen."""
+    samples = looked(1200, 1260, 80)
+    assert percents(samples, at(1285)) == (None,) * STEPS
+    assert percents(samples, at(1320))[0] == 80.0
+    assert percents(samples, at(1900)) == (None,) * STEPS
+
+
 def test_it_begins_a_day_ago_at_a_half_hour():
     """48 steps, the last one is now's."""
     inventory = MemoryInventory()

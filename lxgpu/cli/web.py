@@ -1,0 +1,82 @@
+"""`lxgpu web`: the page, and one-time links to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Column, Output
+from lxgpu.errors import LxgpuError
+
+if TYPE_CHECKING:
+    from lxgpu.services.visits import Address
+
+_VIEWER = "-"
+COLUMNS = (
+    Column("NAME", "name", text=lambda name: name or "(looks only)"),
+    Column("URL", "url"),
+    Column("UNTIL", "expires", text=lambda at: f"{at:%Y-%m-%d %H:%M} UTC"),
+)
+
+
+@click.command()
+@click.option(
+    "--link",
+    is_flag=False,
+    flag_value=_VIEWER,
+    default=None,
+    metavar="[NAME]",
+    help="Print a one-time link: for the container NAME, or for somebody who only looks.",
+)
+@click.option("--listen", metavar="ADDR", help="The address to listen on, in place of web.listen.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="The port, in place of web.port; 0: any.")
+@params.output
+def web(out: Output, *, link: str | None, listen: str | None, port: int | None) -> None:
+    """Serve the page until a signal ends it; with --link print a way in, and end.
+
+    A link opens once, within ten minutes; whoever has it can use it. Inside a container `gpu web` prints one.
+    """
+    if link is not None:
+        if listen is not None or port is not None:
+            raise LxgpuError("usage", "--link goes with no other option", fix="lxgpu web --link NAME")
+        show_address(out, _link(out, "" if link == _VIEWER else link))
+        return
+    _serve(out, listen=listen, port=port)
+
+
+def _link(out: Output, name: str) -> Address:
+    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu.services import visits  # noqa: PLC0415
+
+    return visits.link(wiring.site(out.screen.note), name)
+
+
+def show_address(out: Output, made: Address) -> None:
+    """Print a one-time address: alone on its line, since it is to be handed over."""
+    from lxgpu import resident  # noqa: PLC0415
+    from lxgpu.cli.news import start_daemon  # noqa: PLC0415
+
+    if not resident.status().running:
+        out.screen.warn(f"the daemon does not run, and lets nobody in until it does: {start_daemon()}")
+    if out.form == "table":
+        out.screen.data(made.url)
+    else:
+        out.items("links", (made,), COLUMNS, empty="")
+
+
+def _serve(out: Output, *, listen: str | None, port: int | None) -> None:
+    """Serve the page; it has no rights, so nothing of the daemon's is opened but what everybody may read."""
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.web.serve import Place, run  # noqa: PLC0415
+
+    chosen = wiring.settings()
+    place = Place(
+        listen=chosen.web.listen if listen is None else listen,
+        port=chosen.web.port if port is None else port,
+        url=chosen.web.url,
+        state_dir=chosen.state_dir,
+        run_dir=chosen.run_dir,
+    )
+    run(place, wiring.texts(), out.screen.note)

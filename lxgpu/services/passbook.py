@@ -1,0 +1,138 @@
+"""passes.json in the state directory: the passes there are, for root alone, changed whole and under a lock.
+
+Commands and the daemon write it. A link is used up under the lock, so that of two who bring it one is let in.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import get_ident
+
+from lxgpu.errors import LxgpuError, cannot_write
+from lxgpu.services.passes import Pass, PassKind
+
+FILE, LOCK = "passes.json", "passes.lock"
+_SCHEMA = "lxgpu.passes/v1"
+_WAIT_S, _AGAIN_S = 5.0, 0.01
+
+
+@dataclass(slots=True)
+class Passbook:
+    """The passes while the lock is held: what `passes` are at its end is written, if they are others than before."""
+
+    passes: tuple[Pass, ...]
+
+
+def read_passes(folder: Path) -> tuple[Pass, ...]:
+    """The passes as they are; none where there is no file, or one that is not understood.
+
+    Raises:
+        LxgpuError: `not_allowed`, `inventory_storage`: it cannot be read.
+    """
+    path = folder / FILE
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(handle, encoding="utf-8") as file:
+            told = json.load(file)
+        return tuple(_pass(entry) for entry in told["passes"]) if told.get("schema") == _SCHEMA else ()
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise _closed(path, error) from error
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ()  # whoever had a pass asks for a new one
+
+
+class PassReader:
+    """Reads the passes again and again: the file is parsed when it is another one than the last time."""
+
+    def __init__(self) -> None:
+        self._known: tuple[tuple[object, ...], tuple[Pass, ...]] = ((), ())
+
+    def read(self, folder: Path) -> tuple[Pass, ...]:
+        """As `read_passes`; each change of the file is a new file, with its own number and time."""
+        try:
+            there = (folder / FILE).lstat()
+        except OSError:
+            return read_passes(folder)
+        mark = (folder, there.st_ino, there.st_mtime_ns, there.st_size)
+        known, passes = self._known
+        if mark != known:
+            passes = read_passes(folder)
+            self._known = (mark, passes)
+        return passes
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Passbook]:
+    """The passes, to be changed while nobody else does.
+
+    Raises:
+        LxgpuError: `not_allowed`, `inventory_storage`; `conflict`: others hold the lock for too long.
+    """
+    handle = _lock(folder / LOCK)
+    try:
+        book = Passbook(read_passes(folder))
+        before = book.passes
+        yield book
+        if book.passes != before:
+            _write(folder / FILE, book.passes)
+    finally:
+        os.close(handle)
+
+
+def _lock(path: Path) -> int:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _closed(path, error) from error
+    ends = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > ends:
+                os.close(handle)
+                raise LxgpuError("conflict", f"{path} is locked by somebody", fix="repeat in a moment") from None
+            time.sleep(_AGAIN_S)
+        except OSError as error:
+            os.close(handle)
+            raise _closed(path, error) from error
+        else:
+            return handle
+
+
+def _write(path: Path, passes: Sequence[Pass]) -> None:
+    entries = [[one.digest, one.kind.value, one.name, one.mark, int(one.expires.timestamp())] for one in passes]
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
+    try:
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
+            json.dump({"schema": _SCHEMA, "passes": entries}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink()
+        raise cannot_write(path, error) from error
+
+
+def _pass(entry: object) -> Pass:
+    if not isinstance(entry, list):
+        raise TypeError
+    digest, kind, name, mark, expires = entry
+    return Pass(str(digest), PassKind(kind), str(name), str(mark), datetime.fromtimestamp(int(expires), UTC))
+
+
+def _closed(path: Path, error: OSError) -> LxgpuError:
+    return cannot_write(path, error)

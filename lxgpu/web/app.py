@@ -1,0 +1,110 @@
+"""The page's addresses, put together; nothing is kept here but who reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from ipaddress import ip_address
+
+from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+
+from lxgpu.web import doing, entering, looking
+from lxgpu.web.asking import NobodyError, Web, html, taste_of
+from lxgpu.web.metrics import CONTENT_TYPE, exposition
+from lxgpu.web.sessions import UnknownError
+
+_FOREVER = "public, max-age=31536000, immutable"
+
+
+def page(web: Web) -> FastAPI:
+    """The application."""
+
+    @asynccontextmanager
+    async def watching(_: FastAPI) -> AsyncIterator[None]:
+        await web.watch.look()
+        task = asyncio.create_task(web.watch.run())
+        yield
+        web.streams.end()
+        task.cancel()
+
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=watching)
+    looking.views(app, web)
+    looking.parts(app, web)
+    doing.changes(app, web)
+    entering.coming_in(app, web)
+    entering.newcomers(app, web)
+    _others(app, web)
+    _errors(app, web)
+    return app
+
+
+def _others(app: FastAPI, web: Web) -> None:
+    @app.get("/static/{mark}/{name:path}")
+    async def static(request: Request, mark: str, name: str) -> Response:
+        found = web.statics.files.get(name)
+        if found is None or found.mark != mark:
+            return PlainTextResponse("there is no such file\n", 404)
+        packs = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"cache-control": _FOREVER, "vary": "accept-encoding"} | (
+            {"content-encoding": "gzip"} if packs else {}
+        )
+        return Response(found.packed if packs else found.plain, media_type=found.kind, headers=headers)
+
+    @app.get("/metrics")
+    async def metrics(request: Request) -> Response:
+        found = web.watch.seen.found
+        if not (_from_here(request) or (found is not None and found.public)):
+            return PlainTextResponse("metrics are told to this host alone\n", 403)
+        text = await asyncio.to_thread(exposition, found, datetime.now(UTC))
+        return Response(text, media_type=CONTENT_TYPE)
+
+    @app.get("/alive")
+    async def alive() -> Response:
+        return PlainTextResponse("alive\n")
+
+    @app.get("/favicon.ico")
+    async def icon() -> Response:
+        return RedirectResponse(web.statics.address("icon.svg"), 307)
+
+
+def _errors(app: FastAPI, web: Web) -> None:
+    """What goes wrong before a page is there, as a page."""
+
+    async def nobody(request: Request, _: Exception) -> Response:
+        if request.headers.get("hx-request"):
+            return PlainTextResponse("", 401, headers={"hx-refresh": "true"})
+        answer = web.parts.page("login", web.watch.seen, None, taste_of(request), here="/", foreign=_foreign(request))
+        return html(answer, 401)
+
+    async def unknown(request: Request, _: Exception) -> Response:
+        return html(web.parts.page("away", web.watch.seen, None, taste_of(request), here="/"), 503)
+
+    async def fault(request: Request, error: Exception) -> Response:
+        web.say(f"a fault in the page at {request.url.path[:80]!r}: {type(error).__name__}: {error}")
+        values = {"error": {"code": "internal", "what": "", "why": (), "fix": ""}, "here": "/"}
+        return html(web.parts.page("problem", web.watch.seen, None, taste_of(request), **values), 500)
+
+    async def nowhere(request: Request, _: Exception) -> Response:
+        error = {"code": "not_found", "what": "", "why": (), "fix": ""}
+        values = {"error": error, "here": "/"}
+        return html(web.parts.page("problem", web.watch.seen, None, taste_of(request), **values), 404)
+
+    app.add_exception_handler(NobodyError, nobody)
+    app.add_exception_handler(UnknownError, unknown)
+    app.add_exception_handler(Exception, fault)
+    app.add_exception_handler(404, nowhere)
+    app.add_exception_handler(405, nowhere)
+
+
+def _from_here(request: Request) -> bool:
+    """Whether a program of this host asks; what a proxy passes on comes from elsewhere."""
+    passed_on = {"forwarded", "x-forwarded-for", "x-real-ip", "via"} & set(request.headers)
+    return request.client is not None and not passed_on and ip_address(request.client.host).is_loopback
+
+
+def _foreign(request: Request) -> bool:
+    """Whether a link on another site led here: a browser keeps the cookie back then, and sends it at the next click."""
+    return request.headers.get("sec-fetch-site", "") in {"cross-site", "same-site"}

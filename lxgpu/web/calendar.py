@@ -1,0 +1,214 @@
+"""The calendar as the page draws it: cards as rows, time from left to right in so many columns; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+
+from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.services.calendarview import Bar, BarKind, Line
+from lxgpu.services.reservationviews import ReservationView
+from lxgpu.services.statusfile import Published
+from lxgpu.web.cards import people
+from lxgpu.web.owners import Mark, marks
+
+COLUMNS = 336
+"""The grid of page.css: half an hour of a week, four minutes of a day."""
+LEAST = 3
+"""A bar is never narrower, so that it can be seen and pressed."""
+DAYS = 7
+DAY, WEEK = "day", "week"
+_HOURS = 3
+_NARROW = 290
+"""On a narrow screen the word for a mark further to the right would not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark of the axis at a column; `strong` ones are written on narrow screens too. `midnight` begins a day."""
+
+    column: int
+    at: datetime
+    midnight: bool
+    strong: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BarModel:
+    """A bar from a column on over so many. `start` and `until` are its real times, though it is cut at the edges.
+
+    `early` and `late`: it goes on beyond the edge.
+    """
+
+    key: str
+    column: int
+    width: int
+    kind: str
+    who: str
+    mark: Mark | None
+    mine: bool
+    start: datetime
+    until: datetime | None
+    gpus: int
+    note: str
+    of: str
+    early: bool
+    late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A card, or what is booked of a model without a card yet: `uuid` is empty then, and `lane` counts such rows."""
+
+    key: str
+    uuid: str
+    name: str
+    model: str
+    index: int | None
+    lane: int
+    bars: tuple[BarModel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarModel:
+    """What is drawn. `days` are the first moments of the days that can be chosen, `chosen` the number of the one shown.
+
+    `now` is a column, None when now is not within.
+    """
+
+    view: str
+    start: datetime
+    end: datetime
+    ticks: tuple[Tick, ...]
+    rows: tuple[Row, ...]
+    days: tuple[datetime, ...]
+    chosen: int
+    now: int | None
+
+    @property
+    def empty(self) -> bool:
+        """Nothing at all is held or booked in this time."""
+        return not any(row.bars for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    start: datetime
+    end: datetime
+
+    def column(self, at: datetime) -> int:
+        """From 1 to COLUMNS + 1."""
+        share = (min(max(at, self.start), self.end) - self.start) / (self.end - self.start)
+        return 1 + round(share * COLUMNS)
+
+
+def calendar_model(found: Published, *, view: str, day: int, zone: tzinfo, me: str) -> CalendarModel:
+    """The day with that number (0 is today) or the week from now on; nothing that is over."""
+    now = found.written_at
+    midnights = tuple(_midnight(now, zone, ahead) for ahead in range(DAYS + 1))
+    hour = _whole_hour(now, zone)
+    day = min(max(day, 0), DAYS - 1)
+    if view == WEEK:
+        axis = _Axis(hour, hour + timedelta(days=DAYS))
+    else:
+        axis = _Axis(hour, hour + timedelta(days=1)) if day == 0 else _Axis(midnights[day], midnights[day + 1])
+    colours = people(found)
+    bookings = {row.id: row for row in found.reservations}
+    shorts, cards = short_uuids(gpu.uuid for gpu in found.gpus), {gpu.uuid: gpu for gpu in found.gpus}
+    rows: list[Row] = []
+    for number, line in enumerate(found.calendar.lines if found.calendar else ()):
+        bars = tuple(_bars(line, number, axis, now, bookings=bookings, colours=colours, me=me))
+        card = cards.get(line.uuid or "")
+        if line.uuid is None and not bars:
+            continue
+        model = short_model((card.model if card else None) or line.name) if line.uuid else line.name
+        rows.append(
+            Row(
+                key=f"r{number}",
+                uuid=line.uuid or "",
+                name=shorts.get(line.uuid or "", line.uuid or ""),
+                model=short_model(model),
+                index=card.index if card else None,
+                lane=0 if line.uuid else 1 + sum(not row.uuid and row.model == short_model(model) for row in rows),
+                bars=bars,
+            )
+        )
+    return CalendarModel(
+        view=view,
+        start=axis.start,
+        end=axis.end,
+        ticks=_ticks(axis, view, zone),
+        rows=tuple(rows),
+        days=midnights[:DAYS],
+        chosen=day,
+        now=axis.column(now) if axis.start <= now < axis.end else None,
+    )
+
+
+def _bars(
+    line: Line,
+    number: int,
+    axis: _Axis,
+    now: datetime,
+    *,
+    bookings: Mapping[str, ReservationView],
+    colours: Mapping[str, Mark],
+    me: str,
+) -> Iterable[BarModel]:
+    for at, bar in enumerate(line.bars):
+        over = bar.until is not None and bar.until <= now
+        if over or bar.start >= axis.end or (bar.until is not None and bar.until <= axis.start):
+            continue
+        booking = bookings.get(bar.of)
+        who = booking.instance if booking else ("" if bar.kind is BarKind.CLOSED else bar.label)
+        column = min(axis.column(bar.start), COLUMNS + 1 - LEAST)
+        width = max(axis.column(bar.until or axis.end) - column, LEAST)
+        yield BarModel(
+            key=f"b{number}-{at}",
+            column=column,
+            width=min(width, COLUMNS + 1 - column),
+            kind=bar.kind.value,
+            who=who,
+            mark=(colours.get(who) or marks([who])[who]) if who else None,
+            mine=bool(me) and who == me,
+            start=bar.start,
+            until=bar.until,
+            gpus=_gpus(line, bar, booking),
+            note=(booking.note if booking else "") or "",
+            of=bar.of,
+            early=bar.start < axis.start,
+            late=bar.until is None or bar.until > axis.end,
+        )
+
+
+def _gpus(line: Line, bar: Bar, booking: ReservationView | None) -> int:
+    """How many cards a bar stands for: one on a card's line, all of a booking that has none yet."""
+    if line.uuid is not None or booking is None:
+        return 1
+    missing = bar.label.removeprefix(f"{booking.instance} ").split(" ", maxsplit=1)[0]
+    return int(missing) if missing.isascii() and missing.isdigit() else booking.gpus
+
+
+def _midnight(now: datetime, zone: tzinfo, ahead: int) -> datetime:
+    local = now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None, fold=0)
+    return (local + timedelta(days=ahead)).replace(tzinfo=zone).astimezone(now.tzinfo)
+
+
+def _whole_hour(now: datetime, zone: tzinfo) -> datetime:
+    return now.astimezone(zone).replace(minute=0, second=0, microsecond=0).astimezone(now.tzinfo)
+
+
+def _ticks(axis: _Axis, view: str, zone: tzinfo) -> tuple[Tick, ...]:
+    """Midnights of a week, every third hour of a day, by the clock on the wall."""
+    step = timedelta(days=1) if view == WEEK else timedelta(hours=_HOURS)
+    local = axis.start.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None, fold=0)
+    found: list[Tick] = []
+    if view == WEEK and axis.start.astimezone(zone).hour in range(1, 20):  # there is room for the name of today
+        found.append(Tick(1, axis.start, midnight=True, strong=True))
+    while (at := local.replace(tzinfo=zone).astimezone(axis.start.tzinfo)) < axis.end:
+        if at >= axis.start and axis.column(at) <= COLUMNS - (6 if view == WEEK else 12):
+            strong = (view == WEEK or local.hour % (2 * _HOURS) == 0) and axis.column(at) <= _NARROW
+            found.append(Tick(axis.column(at), at, midnight=local.hour == 0, strong=strong))
+        local += step
+    return tuple(found)

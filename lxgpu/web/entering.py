@@ -1,0 +1,90 @@
+"""Coming in by a one-time link, going, bringing a first key, and how a reader wants to see it all."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+
+from lxgpu.web.asking import LANGUAGE_COOKIE, LOOK_COOKIE, Web, fields_of, html, reader_of, taste_of
+from lxgpu.web.door import DoorError, RefusedError
+from lxgpu.web.parts import LOOKS
+from lxgpu.web.words import LANGUAGES
+
+_YEAR_S = 365 * 86400
+_SESSION_S = 7 * 86400
+_OWN_PATH = re.compile(r"/[A-Za-z0-9/_.-]{0,80}(\?[A-Za-z0-9=&_.-]{0,120})?")
+
+
+def coming_in(app: FastAPI, web: Web) -> None:
+    """The one-time link: its secret is in the fragment, which no server and no log ever sees; a script posts it."""
+
+    @app.get("/in")
+    async def door(request: Request) -> Response:
+        return html(web.parts.page("in", web.watch.seen, None, taste_of(request), here="/in"))
+
+    @app.post("/in")
+    async def enter(request: Request) -> Response:
+        token = (await fields_of(request)).get("link", "")
+        try:
+            told = await web.door.post("/v1/enter", {"token": token})
+        except (RefusedError, DoorError) as error:
+            away = isinstance(error, DoorError)
+            status, key = (503, "in_away") if away else (403, "in_used")
+            return html(web.parts.page("in", web.watch.seen, None, taste_of(request), here="/in", trouble=key), status)
+        answer = RedirectResponse("/", 303)
+        _cookie(answer, web.cookie, str(told["session"]), _SESSION_S, secure=web.secure)
+        return answer
+
+    @app.post("/out")
+    async def leave(request: Request) -> Response:
+        reader = await reader_of(web, request)
+        if reader.sent((await fields_of(request)).get("token", "")):
+            web.sessions.forget(reader.session)
+            with suppress(RefusedError, DoorError):  # over for this browser all the same; the daemon forgets it in time
+                await web.door.post("/v1/leave", {}, reader.session)
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(web.cookie, path="/", secure=web.secure, httponly=True, samesite="strict")
+        return answer
+
+    @app.get("/set/{what}/{value}")
+    async def taste(what: str, value: str, to: str = "/") -> Response:
+        answer = RedirectResponse(to if _OWN_PATH.fullmatch(to) and not to.startswith("//") else "/", 303)
+        known = {"language": (LANGUAGE_COOKIE, LANGUAGES), "look": (LOOK_COOKIE, LOOKS)}.get(what)
+        if known is not None and value in known[1]:
+            _cookie(answer, known[0], value, _YEAR_S, secure=web.secure)
+        return answer
+
+
+def _cookie(answer: Response, name: str, value: str, age_s: int, *, secure: bool) -> None:
+    answer.set_cookie(name, value, max_age=age_s, path="/", secure=secure, httponly=True, samesite="strict")
+
+
+def newcomers(app: FastAPI, web: Web) -> None:
+    """An invitation: a public key comes, the steps to log in go."""
+
+    @app.get("/join")
+    async def join(request: Request) -> Response:
+        return html(web.parts.page("join", web.watch.seen, None, taste_of(request), here="/join"))
+
+    @app.post("/join/look")
+    async def invited(request: Request) -> Response:
+        return await _told(web, "/v1/invited", request, ("token",))
+
+    @app.post("/join/key")
+    async def key(request: Request) -> Response:
+        return await _told(web, "/v1/key", request, ("token", "key"))
+
+
+async def _told(web: Web, route: str, request: Request, names: tuple[str, ...]) -> Response:
+    """What the daemon says, as JSON for our own script."""
+    given = await fields_of(request)
+    t = web.parts.words(web.watch.seen, taste_of(request))
+    try:
+        return JSONResponse(dict(await web.door.post(route, {name: given.get(name, "") for name in names})))
+    except RefusedError as error:
+        return JSONResponse({"error": " ".join([error.what, *error.why])}, error.status)
+    except DoorError:
+        return JSONResponse({"error": t("error_unavailable")}, 503)

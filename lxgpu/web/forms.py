@@ -1,0 +1,100 @@
+"""What a form of the page asks the daemon for; pure. The daemon looks at every value again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from lxgpu.errors import LxgpuError
+from lxgpu.units import parse_duration
+
+_MOST_FIELDS = 40
+Fields = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A question to the daemon: the route and its body."""
+
+    route: str
+    body: Mapping[str, object]
+
+
+def fields(body: bytes) -> Fields:
+    """The fields of a form, without spaces around; of several with one name the last. Raises `ValueError`."""
+    pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    return {name: value.strip() for name, value in pairs}
+
+
+def reserve(given: Fields) -> Wanted:
+    """Book cards. `when` is `soon` or `at`."""
+    body: dict[str, object] = {"gpus": _number(given, "gpus"), "seconds": _seconds(given, "for")}
+    if given.get("when") == "at":
+        if not given.get("at"):
+            raise LxgpuError("bad_time", "say when it begins", fix="2027-05-01 09:00, or as soon as possible")
+        body["at"] = given["at"]
+        body["weekly"] = given.get("weekly") == "yes"
+    if given.get("model") and given["model"] != "*":
+        body["model"] = given["model"]
+    if given.get("note"):
+        body["note"] = given["note"]
+    return Wanted("/v1/reserve", body)
+
+
+def edit(given: Fields) -> Wanted:
+    """Change of a reservation what differs from what the form had shown."""
+    body: dict[str, object] = {"id": given.get("id", "")}
+    for name in ("at", "until", "note"):
+        if name in given and given[name] != given.get(f"was_{name}", ""):
+            body[name] = given[name]
+    if given.get("gpus", "") != given.get("was_gpus", ""):
+        body["gpus"] = _number(given, "gpus")
+    if given.get("for"):
+        body["seconds"] = _seconds(given, "for")
+        body.pop("until", None)
+    if len(body) == 1:
+        raise LxgpuError("usage", "nothing was changed", fix="change a field, then save")
+    return Wanted("/v1/edit", body)
+
+
+def cancel(given: Fields) -> Wanted:
+    """Give a reservation up."""
+    return Wanted("/v1/cancel", {"id": given.get("id", "")})
+
+
+def keep(given: Fields) -> Wanted:
+    """Keep idle cards for a while."""
+    return Wanted("/v1/keep", {"seconds": _seconds(given, "for"), "reason": given.get("reason", "")})
+
+
+def extend(given: Fields) -> Wanted:
+    """Hold the cards for longer."""
+    return Wanted("/v1/extend", {"seconds": _seconds(given, "for")})
+
+
+def release(given: Fields) -> Wanted:
+    """Give cards back; `busy`: those in use too."""
+    gpus = given.get("gpus", "")
+    return Wanted("/v1/release", {"gpus": _number(given, "gpus") if gpus else None, "busy": given.get("busy") == "yes"})
+
+
+ACTIONS: Mapping[str, Callable[[Fields], Wanted]] = {
+    "reserve": reserve,
+    "edit": edit,
+    "cancel": cancel,
+    "keep": keep,
+    "extend": extend,
+    "release": release,
+}
+
+
+def _number(given: Fields, name: str) -> int:
+    text = given.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 4):  # noqa: PLR2004 -- as bodies of the daemon
+        raise LxgpuError("usage", "say how many GPUs", why=f"{text[:20]!r} is no number", fix="1, 2 or 4, for example")
+    return int(text)
+
+
+def _seconds(given: Fields, name: str) -> int:
+    return parse_duration(given.get(name, ""))

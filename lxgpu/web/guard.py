@@ -1,0 +1,160 @@
+"""What stands before the page: names, sizes, times, and what a browser is told about every answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from lxgpu.api.gate import App, Message, Receive, Send
+
+BODY_BYTES = 16 * 1024
+READ_S = 10.0
+"""A request's body has come by then, or it is refused."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Nothing but our own files; no style and no script within a page, no eval."""
+HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+)
+_SAFE = frozenset({"GET", "HEAD"})
+_LOCAL = frozenset({"localhost"})
+
+
+class Names:
+    """The names by which the page may be called. An IP address is always one: no DNS leads astray there."""
+
+    def __init__(self, url: str, more: Iterable[str] = ()) -> None:
+        parts = urlsplit(url)
+        self._hosts = _LOCAL | {name.lower() for name in (parts.hostname or "", *more) if name}
+        self._outside = parts.netloc.lower()
+
+    def known(self, host: str) -> bool:
+        """Whether a Host header is one of ours; with its port or without."""
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        return name is not None and (name in self._hosts or _is_address(name))
+
+    def ours(self, origin: str, host: str) -> bool:
+        """Whether an Origin is the page itself: as it was called, or as it is known outside of a proxy."""
+        found = urlsplit(origin).netloc.lower() if origin.startswith(("http://", "https://")) else ""
+        return bool(found) and found in {host.lower(), self._outside}
+
+
+def guard(app: App, names: Names) -> App:
+    """The application behind its limits."""
+
+    async def guarded(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+        if scope["type"] != "http":
+            return
+        headers = _headers(scope)
+        told = _refusal(scope["method"], headers, names)
+        if told is not None:
+            await _refuse(send, *told)
+            return
+        if scope["method"] in _SAFE:
+            await app(scope, receive, _with_headers(send))
+            return
+        try:
+            async with asyncio.timeout(READ_S):
+                body = await _whole(receive)
+        except TimeoutError:
+            await _refuse(send, 408, "the request did not come to its end in time")
+            return
+        if body is None:
+            await _refuse(send, 413, f"a request has {BODY_BYTES // 1024} KiB at most")
+            return
+        given = False
+
+        async def replay() -> Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await app(scope, replay, _with_headers(send))
+
+    return guarded
+
+
+def _headers(scope: Message) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return found
+
+
+def _refusal(method: str, headers: dict[str, list[str]], names: Names) -> tuple[int, str] | None:
+    """Why a request is not for us; None when it is."""
+    hosts = headers.get("host", [])
+    if len(hosts) != 1 or not names.known(hosts[0]):
+        return 421, "the page is not known by this name: set web.url in config.yaml to the address that people type"
+    if method in _SAFE:
+        return None
+    if method != "POST":
+        return 405, "the page knows GET and POST"
+    origins, sites = headers.get("origin", []), headers.get("sec-fetch-site", [])
+    foreign = [one for one in origins if not names.ours(one, hosts[0])]
+    if foreign or not (origins or sites) or any(site != "same-origin" for site in sites):
+        return 403, "this was sent from another page"
+    return None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+async def _whole(receive: Receive) -> bytes | None:
+    """The body; None when it is too large."""
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return b""
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > BODY_BYTES:
+            return None
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            there = list(message.get("headers", []))
+            names = {name.lower() for name, _ in there}
+            stored = [] if b"cache-control" in names else [(b"cache-control", b"no-store")]
+            message["headers"] = [*there, *HEADERS, *stored]
+        await send(message)
+
+    return sending
+
+
+async def _refuse(send: Send, status: int, what: str) -> None:
+    body = f"{what}\n".encode()
+    start: Message = {
+        "type": "http.response.start",
+        "status": status,
+        "headers": [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())],
+    }
+    await _with_headers(send)(start)
+    await send({"type": "http.response.body", "body": body})

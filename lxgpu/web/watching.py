@@ -1,0 +1,96 @@
+"""status.json as it changes: one look at its times twice a second, read when they moved, told to all who listen."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from lxgpu.services import statusfile
+from lxgpu.services.statusfile import STALE_S, Published
+
+LOOK_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was read last. `found` is None when nothing is there to be read; `version` counts what was read.
+
+    `parts` are marks of what the parts of the page are made of: one that is the same looks the same.
+    """
+
+    version: int = 0
+    found: Published | None = None
+    parts: tuple[tuple[str, str], ...] = ()
+
+    def age_s(self, now: datetime) -> float:
+        """How old it is."""
+        return max((now - self.found.written_at).total_seconds(), 0.0) if self.found else 0.0
+
+    def stale(self, now: datetime) -> bool:
+        """Whether its writer has gone, or hangs."""
+        return self.found is not None and (self.age_s(now) > STALE_S or not self.found.daemon.running)
+
+
+class Watch:
+    """Knows what is published now, and wakes who waits for the next."""
+
+    def __init__(self, folder: Path, *, look_s: float = LOOK_S) -> None:
+        self._folder, self._look_s = folder, look_s
+        self._stamp: tuple[int, int, int] | None = None
+        self._changed = asyncio.Event()
+        self.seen = Seen()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self._look_s)
+
+    async def look(self) -> None:
+        """Read it if it changed."""
+        stamp = _stamp(self._folder / statusfile.FILE)
+        if stamp == self._stamp and self.seen.version:
+            return
+        found = await asyncio.to_thread(statusfile.read, self._folder) if stamp else None
+        parts = await asyncio.to_thread(_parts, found) if found else ()
+        self._stamp = stamp
+        self.seen = Seen(self.seen.version + 1, found, parts)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def next(self, version: int, wait_s: float) -> Seen:
+        """What comes after a version, or what there is when nothing came in time."""
+        if self.seen.version == version:
+            changed = self._changed
+            try:
+                async with asyncio.timeout(wait_s):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+        return self.seen
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def _parts(found: Published) -> tuple[tuple[str, str], ...]:
+    """Marks of what is seen of cards, of the calendar and of one's own; times of looking aside."""
+    gpus = tuple(replace(gpu, sampled_at=None, processes=None) for gpu in found.gpus)
+    lines = tuple((line.uuid, line.name, line.bars) for line in found.calendar.lines) if found.calendar else ()
+    minute = int(found.written_at.timestamp() // 60)
+    made: dict[str, object] = {
+        "cards": (gpus, found.notes, found.use, lines, found.daemon.paused, found.daemon.policy, minute),
+        "calendar": (lines, found.reservations, minute),
+        "mine": (tuple(gpu.slots for gpu in found.gpus), found.reservations, minute),
+    }
+    hashed: Callable[[object], str] = lambda value: hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()  # noqa: E731 -- for the line below
+    return tuple((name, hashed(value)) for name, value in made.items())

@@ -1,0 +1,197 @@
+"""Who comes in by the page: links that open once, sessions that speak for one container, keys that newcomers bring."""
+
+from __future__ import annotations
+
+import grp
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from fakes.site import make_site, newcomer
+
+from lxgpu import wiring
+from lxgpu.errors import LxgpuError
+from lxgpu.ports import Ran
+from lxgpu.services import ending, visits
+from lxgpu.services.guest import Guests
+from lxgpu.services.passbook import FILE
+from lxgpu.services.passes import LIFE, PassKind
+from lxgpu.services.visits import Visits
+
+MINUTE, DAY = 60.0, 86400.0
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Alice has a container, bob has one, and root gives the commands."""
+    (tmp_path / "state").mkdir()
+    site = make_site(tmp_path)
+    newcomer(site, "alice")
+    newcomer(site, "bob")
+    return site
+
+
+@pytest.fixture
+def door(site):
+    """The uses of the page's door."""
+    return Visits(lambda: site)
+
+
+def text_of(address, way="in"):
+    """The secret part of an address, which is the page's address, the way and that."""
+    head, _, text = address.url.partition("#")
+    assert head == f"http://127.0.0.1:8470/{way}"
+    return text
+
+
+def key_line(site, comment="laptop"):
+    """A public key as one pastes it."""
+    return site.login.new_key(comment)[1]
+
+
+def refused(call, code="not_allowed"):
+    """That a call ends in an error of that code."""
+    with pytest.raises(LxgpuError) as raised:
+        call()
+    assert raised.value.code == code
+    return raised.value
+
+
+def test_a_link_becomes_a_session_once(site, door):
+    """The second who comes with it is not let in; the session speaks for the container."""
+    text = text_of(visits.link(site, "alice"))
+    entered = door.enter(text)
+    assert (entered.name, entered.kind) == ("alice", "person")
+    refused(lambda: door.enter(text))
+    who = door.who(entered.session)
+    assert who is not None
+    assert (who.name, who.kind) == ("alice", "person")
+    assert door.who(text) is None
+    refused(lambda: door.enter(entered.session))
+
+
+def test_a_link_from_inside_is_the_containers_own(site, door):
+    """`gpu web` gives a link for the container whose socket was asked, and when it is over."""
+    made = Guests(lambda: site, lambda: None).web("bob")
+    assert made.expires == site.clock.now() + LIFE[PassKind.LINK]
+    assert door.enter(text_of(made)).name == "bob"
+
+
+def test_a_viewer_has_no_name(site, door):
+    """A link without a container lets look."""
+    entered = door.enter(text_of(visits.link(site)))
+    assert (entered.name, entered.kind) == (None, "viewer")
+
+
+def test_links_and_sessions_end(site, door):
+    """A link after ten minutes, a session after a week or when one leaves; no other ends with it."""
+    late = text_of(visits.link(site, "alice"))
+    site.clock.sleep(10 * MINUTE)
+    refused(lambda: door.enter(late))
+    first, second = (door.enter(text_of(visits.link(site, "alice"))) for _ in range(2))
+    door.leave(first.session)
+    door.leave(first.session)
+    assert door.who(first.session) is None
+    assert door.who(second.session) is not None
+    site.clock.sleep(7 * DAY)
+    assert door.who(second.session) is None
+
+
+def test_a_session_ends_with_its_container_and_is_not_that_of_another_of_the_name(site, door):
+    """Alice's container is deleted and made anew: a session or a link of the old one is none of the new."""
+    link = text_of(visits.link(site, "alice"))
+    entered = door.enter(text_of(visits.link(site, "alice")))
+    ending.delete(site, "alice", purge=True)
+    assert door.who(entered.session) is None
+    newcomer(site, "alice")
+    assert door.who(entered.session) is None
+    refused(lambda: door.enter(link))
+
+
+def test_there_is_no_link_for_a_container_that_is_not(site):
+    """Nor for one in the trash."""
+    refused(lambda: visits.link(site, "carol"), "not_found")
+    ending.delete(site, "bob", purge=False)
+    refused(lambda: visits.link(site, "bob"), "not_found")
+
+
+def test_an_invitation_takes_one_key(site, door):
+    """Asked who it is for it stands; with a key it is used up, and the key lets in."""
+    made = visits.invite(site, "alice")
+    text = text_of(made, "join")
+    assert made.expires == site.clock.now() + timedelta(days=7)
+    assert [door.invited(text).name for _ in range(2)] == ["alice", "alice"]
+    line = key_line(site)
+    taken = door.key(text, f"  {line}\r\n")
+    assert (taken.name, taken.ssh.user, taken.ssh.port) == ("alice", "alice", 22000)
+    assert line in site.engine.file("alice", "/etc/ssh/authorized_keys.d/alice").content.decode()
+    refused(lambda: door.key(text, key_line(site)))
+    refused(lambda: door.invited(text))
+    kinds = {event.kind: event.actor for event in site.inventory.events()}
+    assert (kinds["invited"], kinds["key_added"]) == ("root", "alice (invited)")
+
+
+def test_who_has_no_container_yet_may_bring_a_key(site, door):
+    """It is kept, and there is nowhere to log in yet."""
+    taken = door.key(text_of(visits.invite(site, "carol"), "join"), key_line(site))
+    assert taken.ssh is None
+    assert site.policy().contact in taken.text
+    assert [key.person for key in site.inventory.read().keys if key.person == "carol"] == ["carol"]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "no key", "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n-----END OPENSSH PRIVATE KEY-----"]
+)
+def test_a_key_that_is_none_leaves_the_invitation(site, door, wrong):
+    """Whoever pasted the wrong thing may try again."""
+    text = text_of(visits.invite(site, "alice"), "join")
+    refused(lambda: door.key(text, wrong), "bad_key")
+    refused(lambda: door.key(text, f"{key_line(site)}\n{key_line(site)}"), "bad_key")
+    assert door.key(text, key_line(site)).name == "alice"
+
+
+def test_a_fault_in_the_container_leaves_the_invitation(site, door):
+    """The key did not get inside: the invitation stands for another attempt."""
+    text = text_of(visits.invite(site, "alice"), "join")
+    good = site.engine.programs["sh"]
+    site.engine.programs["sh"] = lambda _argv, _stdin: Ran(1, "no space left")
+    with pytest.raises(LxgpuError):
+        door.key(text, key_line(site))
+    site.engine.programs["sh"] = good
+    assert door.key(text, key_line(site)).name == "alice"
+
+
+def test_a_new_invitation_makes_the_one_before_void_and_so_does_withdrawing(site, door):
+    """Of one person there is one at a time; another's stands."""
+    old, other = (text_of(visits.invite(site, name), "join") for name in ("alice", "bob"))
+    new = text_of(visits.invite(site, "alice"), "join")
+    refused(lambda: door.invited(old))
+    assert door.invited(new).name == "alice"
+    assert visits.withdraw(site, "alice")
+    assert not visits.withdraw(site, "alice")
+    refused(lambda: door.invited(new))
+    assert door.invited(other).name == "bob"
+
+
+def test_no_secret_text_is_kept_said_or_written_into_the_history(site, door, tmp_path):
+    """Not in the file of passes, not in what is said, not in the history."""
+    link, invitation = text_of(visits.link(site, "alice")), text_of(visits.invite(site, "alice"), "join")
+    session = door.enter(link).session
+    door.key(invitation, key_line(site))
+    told = (tmp_path / "state" / FILE).read_text() + repr(site.inventory.events()) + repr(site.say.lines)
+    assert not [text for text in (link, invitation, session) if text in told]
+
+
+def test_the_doors_folder_is_roots_and_the_pages_group_where_there_is_one(tmp_path, monkeypatch):
+    """0700 for root alone; with the group 0750 and its, also after somebody opened it further."""
+    monkeypatch.setattr(wiring, "settings", lambda: make_site(tmp_path).settings)
+    monkeypatch.setattr(wiring, "PAGE_GROUP", "no-such-group")
+    folder = Path(wiring.page_folder())
+    assert folder == tmp_path / "run" / "page"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o777)
+    monkeypatch.setattr(wiring, "PAGE_GROUP", "daemon")
+    assert wiring.page_folder() == str(folder)
+    found = folder.stat()
+    assert (stat.S_IMODE(found.st_mode), found.st_gid, found.st_uid) == (0o750, grp.getgrnam("daemon").gr_gid, 0)

@@ -1,0 +1,68 @@
+"""What forms ask the daemon for."""
+
+from __future__ import annotations
+
+import pytest
+
+from lxgpu.api import bodies
+from lxgpu.errors import LxgpuError
+from lxgpu.web.forms import ACTIONS, Wanted, fields
+
+GOOD = [
+    ("reserve", {"gpus": "2", "when": "soon", "for": "4h"}, {"gpus": 2, "seconds": 14400}),
+    (
+        "reserve",
+        {"gpus": "1", "when": "at", "at": "2027-03-02T09:00", "for": "90m", "weekly": "yes", "model": "*", "note": "x"},
+        {"gpus": 1, "seconds": 5400, "at": "2027-03-02T09:00", "weekly": True, "note": "x"},
+    ),
+    ("reserve", {"gpus": "1", "when": "soon", "at": "2027-03-02T09:00", "for": "1d", "model": "NVIDIA A100"},
+     {"gpus": 1, "seconds": 86400, "model": "NVIDIA A100"}),
+    ("edit", {"id": "r1", "gpus": "2", "was_gpus": "1", "note": "x", "was_note": "x"}, {"id": "r1", "gpus": 2}),
+    ("edit", {"id": "r1", "until": "2027-03-02T09:00", "was_until": "2027-03-02T10:00"},
+     {"id": "r1", "until": "2027-03-02T09:00"}),
+    ("edit", {"id": "r1", "note": "", "was_note": "old"}, {"id": "r1", "note": ""}),
+    ("cancel", {"id": "r1"}, {"id": "r1"}),
+    ("keep", {"for": "2h", "reason": "a long think"}, {"seconds": 7200, "reason": "a long think"}),
+    ("extend", {"for": "1d"}, {"seconds": 86400}),
+    ("release", {"gpus": "", "busy": "yes"}, {"gpus": None, "busy": True}),
+    ("release", {"gpus": "1"}, {"gpus": 1, "busy": False}),
+]  # fmt: skip
+BAD = [
+    ("reserve", {"gpus": "two", "for": "4h"}),
+    ("reserve", {"gpus": "99999", "for": "4h"}),
+    ("reserve", {"gpus": "1", "for": "soon"}),
+    ("reserve", {"gpus": "1", "for": "4h", "when": "at"}),
+    ("edit", {"id": "r1", "gpus": "1", "was_gpus": "1"}),
+    ("keep", {"reason": "x"}),
+    ("release", {"gpus": "-1"}),
+]
+BODIES = {
+    "reserve": bodies.Reserve,
+    "edit": bodies.Edit,
+    "cancel": bodies.Cancel,
+    "keep": bodies.Keep,
+    "extend": bodies.Extend,
+    "release": bodies.Release,
+}
+
+
+@pytest.mark.parametrize(("name", "given", "body"), GOOD)
+def test_a_form_becomes_a_body_that_the_daemon_takes(name, given, body):
+    """As its own models have it."""
+    assert ACTIONS[name](given) == Wanted(f"/v1/{name}", body)
+    BODIES[name].model_validate(body)
+
+
+@pytest.mark.parametrize(("name", "given"), BAD)
+def test_what_makes_no_sense_is_said_before_the_daemon_is_asked(name, given):
+    """With what helps."""
+    with pytest.raises(LxgpuError) as caught:
+        ACTIONS[name](given)
+    assert caught.value.fix
+
+
+def test_fields_are_read_as_browsers_send_them():
+    """Spaces around are gone; the last of two counts; what is no form is an error."""
+    assert fields(b"note=+a+b+&n=1&n=2&%C3%A9=%E7%8E%8B") == {"note": "a b", "n": "2", "é": "王"}
+    with pytest.raises(ValueError, match="codec"):
+        fields(b"\xff\xfe")

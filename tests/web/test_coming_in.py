@@ -1,0 +1,154 @@
+"""Nobody sees or does anything without a session of their own; no secret stays in an address."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from urllib.parse import urlencode
+
+import pytest
+from page_client import ask, session_of, wait_for
+
+VIEWS = ("/", "/calendar", "/calendar?view=week", "/mine", "/part/cards", "/part/calendar", "/part/mine", "/live")
+CHANGES = {
+    "reserve": {"gpus": "1", "when": "soon", "for": "1h"},
+    "edit": {"id": "r1", "gpus": "2", "was_gpus": "1"},
+    "cancel": {"id": "r1"},
+    "keep": {"for": "1h", "reason": "x"},
+    "extend": {"for": "1h"},
+    "release": {"gpus": "1"},
+}
+
+
+@pytest.mark.parametrize("path", VIEWS)
+@pytest.mark.parametrize("cookie", ["", "lxgpu_session=", "lxgpu_session=" + "x" * 43, "lxgpu_session=alice"])
+def test_without_a_session_nothing_is_seen(page, world, path, cookie):
+    """No name of a person, no card, no stream; what is shown says how to come in."""
+    world.turn()
+    status, _, text = ask(page, "GET", path, Cookie=cookie)
+    assert status == 401
+    assert "gpu web" in text
+    for secret in ("alice", "bob", "GPU-0000", "RTX"):
+        assert secret not in text
+
+
+@pytest.mark.parametrize(("name", "fields"), CHANGES.items())
+@pytest.mark.parametrize("how", ["nobody", "forged", "no token", "another's token", "a viewer", "another page"])
+def test_without_ones_own_session_and_form_nothing_is_changed(page, world, name, fields, how):
+    """Each change, in each way that somebody might try it."""
+    alice, bob, viewer = sessions(page, world)
+    cookie, token = {
+        "nobody": ("", ""),
+        "forged": ("lxgpu_session=" + "y" * 43, alice[1]),
+        "no token": (alice[0], ""),
+        "another's token": (alice[0], bob[1]),
+        "a viewer": viewer,
+        "another page": alice,
+    }[how]
+    origin = "https://elsewhere.example" if how == "another page" else page.url
+    before = world.site.inventory.read()
+    status, _, _ = ask(page, "POST", f"/do/{name}", {**fields, "token": token}, Cookie=cookie, Origin=origin)
+    assert status == (401 if how in {"nobody", "forged"} else 403)
+    after = world.site.inventory.read()
+    assert (after.reservations, after.keeps) == (before.reservations, before.keeps)
+    assert [row.until for row in after.assignments] == [row.until for row in before.assignments]
+
+
+@cache
+def sessions(page, world):
+    """Alice's, bob's and a viewer's: cookie and token."""
+    return tuple(session_of(page, world, name) for name in ("alice", "bob", ""))
+
+
+def test_a_link_opens_once(page, world):
+    """Whoever finds it later finds nothing."""
+    link = world.way_in("alice").partition("#")[2]
+    assert ask(page, "POST", "/in", {"link": link}, Origin=page.url)[0] == 303
+    status, headers, text = ask(page, "POST", "/in", {"link": link}, Origin=page.url)
+    assert (status, headers["set-cookie"]) == (403, None)
+    assert "used up" in text
+
+
+def test_the_session_is_for_this_page_and_for_no_script(page, world):
+    """A cookie that scripts cannot read and other sites cannot send."""
+    link = world.way_in("alice").partition("#")[2]
+    _, headers, _ = ask(page, "POST", "/in", {"link": link}, Origin=page.url)
+    told = headers["set-cookie"].lower()
+    assert "httponly" in told
+    assert "samesite=strict" in told
+    assert "path=/" in told
+
+
+def test_the_secret_leaves_the_address(visit, world, page):
+    """Neither the address, nor the way back, nor what is sent as referrer has it."""
+    tab = visit(None, "/alive")
+    way = world.way_in("alice")
+    secret = way.partition("#")[2]
+    asked = []
+    tab.on("request", lambda request: asked.append((request.url, request.headers.get("referer", ""))))
+    tab.goto(way)
+    tab.wait_for_url(f"{page.url}/")
+    assert tab.get_by_role("heading", level=1).text_content().strip().startswith("2")
+    sent = [text for pair in asked for text in pair if secret in text.partition("#")[0]]
+    assert sent == []
+    tab.go_back()
+    assert secret not in tab.url
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8470", "127.0.0.1.evil.example", "localhost.evil", ""])
+def test_the_page_answers_to_its_own_names_only(page, host):
+    """A name that an attacker points at this machine is no name of the page (DNS rebinding)."""
+    status, _, text = ask(page, "GET", "/", Host=host)
+    assert status in {400, 421}
+    assert "alice" not in text
+
+
+@pytest.mark.parametrize("host", ["localhost:9999", "127.0.0.1:1", "[::1]:8470", "10.1.2.3"])
+def test_a_forwarded_port_is_no_other_page(page, host):
+    """`ssh -L 9999:localhost:8470` shows the page."""
+    assert ask(page, "GET", "/alive", Host=host)[0] == 200
+
+
+def test_going_ends_the_session_for_good(page, world):
+    """In this browser, in the daemon, and in what the page remembers."""
+    cookie, token = session_of(page, world, "carol")
+    assert ask(page, "GET", "/", Cookie=cookie)[0] == 200
+    assert ask(page, "POST", "/out", {"token": "0" * 32}, Cookie=cookie, Origin=page.url)[0] == 303
+    assert ask(page, "GET", "/", Cookie=cookie)[0] == 200, "somebody else's form logs nobody out"
+    assert ask(page, "POST", "/out", {"token": token}, Cookie=cookie, Origin=page.url)[0] == 303
+    assert ask(page, "GET", "/", Cookie=cookie)[0] == 401
+
+
+@pytest.mark.parametrize("path", ["/", "/in", "/join", "/alive", "/static/x/page.css", "/nowhere"])
+def test_every_answer_forbids_what_the_page_does_not_need(page, path):
+    """No script and no style but the page's own files, no frame, nothing from elsewhere, nothing kept."""
+    _, headers, text = ask(page, "GET", path)
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+    assert not re.search(r"<script(?![^>]*\ssrc=)|\sstyle=|\son[a-z]+=", text)
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
+
+
+@pytest.mark.parametrize(
+    "to", ["//evil.example", "https://evil.example", "/\\evil.example", "/x?y=//z", "javascript:x"]
+)
+def test_links_that_set_something_lead_nowhere_else(page, to):
+    """Language and look: back to a page of ours."""
+    status, headers, _ = ask(page, "GET", f"/set/language/zh?{urlencode({'to': to})}")
+    assert (status, headers["location"]) == (303, "/")
+
+
+def test_a_public_page_is_seen_by_anybody_and_changed_by_nobody(fresh):
+    """Where the policy says so; forms are of those who logged in."""
+    world, page = fresh
+    world.change = lambda found: replace(found, public=True)
+    world.turn()
+    wait_for(lambda: ask(page, "GET", "/")[0] == 200)
+    _, _, text = ask(page, "GET", "/")
+    assert "alice" in text
+    assert "<form" not in text
+    assert ask(page, "POST", "/do/cancel", {"id": "r1", "token": ""}, Origin=page.url)[0] == 403

@@ -1,0 +1,255 @@
+"""What goes wrong around the page: the daemon dies or was never there, callers are slow, greedy or many."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from page_client import ask, dial, session_of, wait_for
+from playwright.sync_api import expect
+
+from lxgpu.services import statusfile
+
+
+def test_the_daemon_dies_and_the_page_stays(fresh, visit):
+    """It says how old its data are, shows them, says that changes wait, and is well again by itself."""
+    world, page = fresh
+    tab, mine = visit("alice", of=fresh), visit("alice", "/mine", of=fresh)
+    expect(tab.locator("#age")).to_contain_text("Live")
+    world.close()
+    world.publish(age_s=245)
+    expect(tab.locator("#age")).to_contain_text("The daemon has been silent for 4 min")
+    expect(tab.locator(".card")).to_have_count(4)
+    tab.reload()
+    expect(tab.locator(".card")).to_have_count(4)
+    expect(tab.locator("#age")).to_contain_text("silent for 4 min")
+    mine.locator("#book").get_by_role("button", name="Book").click()
+    expect(mine.locator("#said")).to_contain_text("The daemon does not answer")
+    mine.reload()
+    expect(mine.locator("#mine")).to_contain_text("The daemon does not answer")
+    expect(mine.locator("#mine .row")).to_have_count(2)
+    status, _, text = ask(page, "GET", "/", Cookie="lxgpu_session=" + "z" * 43)
+    assert status == 503, "nobody can say whose that is"
+    assert "alice" not in text
+    world.open()
+    expect(tab.locator("#age")).to_contain_text("Live")
+    expect(tab.locator("#age")).not_to_contain_text("silent")
+    assert tab.faults == []
+
+
+def test_nothing_is_there_yet(fresh, visit):
+    """No status.json, or one that makes no sense: said, and shown as soon as there is one."""
+    world, _ = fresh
+    tab = visit("alice", of=fresh)
+    world.close()
+    (world.site.settings.state_dir / statusfile.FILE).write_text("{half")
+    expect(tab.locator("#age")).to_contain_text("Nothing is published yet")
+    for path in ("/", "/calendar", "/mine"):
+        tab.goto(path)
+        expect(tab.locator("#age")).to_contain_text("Nothing is published yet")
+    tab.goto("/")
+    world.open()
+    expect(tab.locator(".card")).to_have_count(4)
+
+
+def test_a_card_less_host_and_a_pause_are_said(fresh, visit):
+    """The empty state, and who paused the daemon and why."""
+    world, _ = fresh
+    now = world.site.clock.now()
+
+    def change(found):
+        paused = statusfile.PauseView("root", "a new driver", now)
+        status = replace(found.status, gpus=replace(found.status.gpus, total=0, free=0, next_at=None))
+        return replace(found, gpus=(), calendar=None, status=status, daemon=replace(found.daemon, paused=paused))
+
+    world.change = change
+    world.turn()
+    tab = visit("alice", of=fresh)
+    expect(tab.locator("h1")).to_contain_text("There are no GPUs")
+    expect(tab.locator("#age")).to_contain_text("Paused by root")
+    expect(tab.locator("#age")).to_contain_text("a new driver")
+    tab.goto("/calendar")
+    expect(tab.locator("#calendar")).to_contain_text("Nothing is held or booked")
+
+
+def test_the_page_goes_and_says_so(fresh, visit):
+    """What stays on a screen says that it may be old."""
+    _, page = fresh
+    tab = visit("alice", of=fresh)
+    expect(tab.locator("#lost")).to_be_hidden()
+    page.stop()
+    expect(tab.locator("#lost")).to_be_visible(timeout=15_000)
+
+
+def begun_form(page):
+    """The lines of a form that is to follow."""
+    host = urlsplit(page.url).netloc
+    return f"POST /in HTTP/1.1\r\nHost: {host}\r\nOrigin: {page.url}\r\nContent-Length: 9000\r\n\r\n".encode()
+
+
+def test_slow_callers_block_nobody(page, world):
+    """Some send their request byte by byte, some their body, some read nothing: nobody waits for them."""
+    cookie, _ = session_of(page, world)
+    with contextlib.ExitStack() as opened:
+        slow = [opened.enter_context(dial(page)) for _ in range(60)]
+        for number, link in enumerate(slow):
+            if number % 3 == 0:
+                link.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-")
+            elif number % 3 == 1:
+                head = (
+                    f"POST /in HTTP/1.1\r\nHost: localhost\r\nOrigin: {page.url}\r\nContent-Length: 9000\r\n\r\nlink="
+                )
+                link.sendall(head.encode())
+            else:
+                request = f"GET /live HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n"
+                link.sendall(request.encode())
+        spent = []
+        for _ in range(20):
+            begun = time.monotonic()
+            assert ask(page, "GET", "/", Cookie=cookie)[0] == 200
+            spent.append(time.monotonic() - begun)
+        assert sorted(spent)[10] < 0.5
+
+
+def test_what_does_not_come_to_its_end_is_ended(page):
+    """Ten seconds for a request's lines, ten for its body; both run at once here."""
+    with dial(page) as head, dial(page) as body:
+        head.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-")
+        body.sendall(begun_form(page) + b"x")
+        assert b" 408 " in body.recv(100)
+        assert head.recv(100) == b""
+
+
+def test_large_requests_are_refused(page, world):
+    """A body beyond 16 KiB, lines without end, and more fields than any form has."""
+    cookie, token = session_of(page, world)
+    assert ask(page, "POST", "/in", {"link": "x" * 20_000}, Origin=page.url)[0] == 413
+    with dial(page) as link:
+        with contextlib.suppress(OSError):  # it may be cut before all is said
+            link.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 70_000)
+        with contextlib.suppress(ConnectionResetError):
+            assert link.recv(200)[:13] in {b"", b"HTTP/1.1 400 "}
+    many = {f"f{number}": "1" for number in range(100)}
+    assert ask(page, "POST", "/do/keep", many | {"token": token}, Cookie=cookie, Origin=page.url)[0] == 403
+
+
+def test_so_many_streams_and_no_more(page, world):
+    """Tabs that somebody left open do not use up what others need."""
+    cookie, _ = session_of(page, world, "bob")
+    request = f"GET /live HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode()
+    with contextlib.ExitStack() as opened:
+        links = [opened.enter_context(dial(page)) for _ in range(9)]
+        told = []
+        for link in links:
+            link.sendall(request)
+            told.append(link.recv(200).split(b" ")[1])
+        assert sorted(told) == [b"200"] * 8 + [b"429"]
+    wait_for(lambda: first_of_stream(page, request) == b"200")
+
+
+def first_of_stream(page, request):
+    """The status with which a stream is answered now."""
+    with dial(page) as link:
+        link.sendall(request)
+        return link.recv(200).split(b" ")[1]
+
+
+def test_it_can_write_nothing(page, world):
+    """Its process has no file open for writing but what it was given, and nothing appeared where it works."""
+    before = {path: path.stat().st_mtime_ns for path in world.folder.rglob("*") if path.name != statusfile.FILE}
+    ask(page, "GET", "/")
+    after = {path: path.stat().st_mtime_ns for path in world.folder.rglob("*") if path.name != statusfile.FILE}
+    assert {path.name for path in after.keys() - before.keys()} <= {".status.json"}
+    opened = []
+    for number in Path(f"/proc/{page.process.pid}/fd").iterdir():
+        flags = re.search(r"flags:\s+([0-7]+)", Path(f"/proc/{page.process.pid}/fdinfo/{number.name}").read_text())[1]
+        target = str(number.readlink())
+        if int(flags, 8) & 3 and target.startswith("/") and not target.startswith("/dev/"):
+            opened.append(target)
+    assert set(opened) <= {str(page.log)}
+
+
+def test_metrics_are_for_this_host(page, world):
+    """Prometheus here gets them; what a proxy passes on does not."""
+    world.turn()
+    status, headers, text = ask(page, "GET", "/metrics")
+    assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert "lxgpu_gpus_free" in text
+    for name in ("Forwarded", "X-Forwarded-For", "Via"):
+        assert ask(page, "GET", "/metrics", **{name: "192.0.2.7"})[0] == 403
+
+
+def test_a_port_that_is_taken_is_an_error_in_words(page):
+    """What, why, and what helps; status 8."""
+    port = str(urlsplit(page.url).port)
+    argv = [*page.process.args[:-1], port]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd="/", env=page.env, timeout=30, check=False)
+    assert done.returncode == 8
+    assert "error[unavailable]" in done.stderr
+    assert "--port" in done.stderr
+
+
+def test_a_newcomer_makes_a_key_in_the_browser(visit, world, tmp_path):
+    """The private half is saved in OpenSSH's form and fits the public one; it is not sent."""
+    tab = visit(None, "/alive")
+    sent = []
+    tab.on("request", lambda request: sent.append(request.post_data or ""))
+    tab.goto(world.invitation("alice"))
+    expect(tab.locator("#bring")).to_contain_text("alice")
+    assert "#" not in tab.url
+    with tab.expect_download() as coming:
+        tab.get_by_role("button", name="Make a key and save it").click()
+    expect(tab.get_by_role("heading", name="Your key is in place")).to_be_visible()
+    key = tmp_path / coming.value.suggested_filename
+    coming.value.save_as(key)
+    key.chmod(0o600)
+    assert key.name == "lxgpu_alice"
+    subprocess.run(["ssh-keygen", "-y", "-f", str(key)], capture_output=True, check=True)
+    print_of = subprocess.run(["ssh-keygen", "-l", "-f", str(key)], capture_output=True, text=True, check=True).stdout
+    assert print_of.split()[1] in {one.fingerprint for one in world.site.inventory.read().keys if one.person == "alice"}
+    secret = "".join(key.read_text().splitlines()[1:-1])[60:100]
+    assert not any(secret in text for text in sent)
+    text = tab.locator("#ways").inner_text()
+    assert "ssh -i ~/.ssh/lxgpu_alice -p 2200" in text
+    assert "User alice" in text
+    assert tab.faults == []
+
+
+def test_a_newcomer_pastes_a_key(visit, world):
+    """One that is none is told, and the invitation still stands; it takes one key and no more."""
+    way = world.invitation("bob")
+    tab = visit(None, "/alive")
+    tab.goto(way)
+    field = tab.get_by_label("Public key, one line")
+    field.fill("ssh-rsa nonsense")
+    tab.get_by_role("button", name="Use this key").click()
+    expect(tab.locator("#join-trouble")).to_be_visible()
+    _, line = world.site.login.new_key("bob@laptop")
+    field.fill(line)
+    tab.get_by_role("button", name="Use this key").click()
+    expect(tab.get_by_role("heading", name="Your key is in place")).to_be_visible()
+    again = visit(None, "/alive")
+    again.goto(way)
+    expect(again.locator("#join-trouble")).to_contain_text("used up")
+
+
+def test_what_the_daemon_says_is_shown_and_not_run(visit, world):
+    """Notes of others are text, whatever is in them."""
+    cookie_stealer = "<img src=x onerror=alert(1)>{{ 7*7 }}"
+    tab = visit("carol", "/mine")
+    tab.locator("#book").get_by_label("At a time").check()
+    at = world.site.clock.now().replace(minute=0, second=0)
+    tab.locator("#book").get_by_label("Begins").fill(f"{at + timedelta(hours=50):%Y-%m-%dT%H:%M}")
+    tab.locator("#book").get_by_label("What for").fill(cookie_stealer)
+    tab.locator("#book").get_by_role("button", name="Book").click()
+    expect(tab.locator("#mine")).to_contain_text(cookie_stealer)
+    other = visit("bob")
+    expect(other.locator("#cards")).to_contain_text(cookie_stealer)
+    assert other.locator("#cards img").count() == 0
+    assert tab.faults + other.faults == []
