@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import ParamSpec, Protocol, TypeVar
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
@@ -23,10 +25,12 @@ from lxgpu.errors import LxgpuError
 from lxgpu.services.passes import LONGEST_TEXT
 from lxgpu.services.visits import PERSON, Entered, Invited, KeyTaken, Visitor
 
+P = ParamSpec("P")
+T = TypeVar("T")
 AT_ONCE = 8
 """So many questions of one container are in the page's hands at once; who has more is told to wait."""
 _MOST_ASKERS = 4096
-_KEYS = 2
+_KEYS = _DESK = 2
 _HELP = "load the page again"
 _ABSENT = "the page and the daemon are of different versions: restart both"
 _ENTER_AGAIN = "gpu web in your container prints a link; for those without one: lxgpu web --link"
@@ -95,6 +99,17 @@ class _Rooms:
                 del self._inside[name]
 
 
+class _Desk:
+    """Two threads for what is done at once, so that who comes in never waits for questions that LXD has to answer."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_DESK, thread_name_prefix="page-desk")
+
+    async def ask(self, do: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What it gives."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(do, *args, **kwargs))
+
+
 def page_app(uses: PageUses, guests: GuestUses, turns: Callable[[], Turns] = Turns) -> FastAPI:
     """The application of the page's door; `turns` makes those of one container."""
     app = FastAPI(
@@ -116,10 +131,11 @@ def page_app(uses: PageUses, guests: GuestUses, turns: Callable[[], Turns] = Tur
     app.add_exception_handler(NoSessionError, no_session)
     rooms, bearer = _Rooms(turns), Depends(HTTPBearer(auto_error=False))
     keys_at_once = asyncio.Semaphore(_KEYS)  # each takes a thread for as long as a container takes to get it
+    desk = _Desk()
 
     async def as_container(request: Request) -> AsyncIterator[None]:
         """Put the container of the session into the scope, as its socket would."""
-        visitor = await _visitor(uses, request)
+        visitor = await desk.ask(_visitor, uses, _session(request))
         if visitor.kind != PERSON or visitor.name is None:
             raise LxgpuError("not_allowed", "who only looks changes nothing", why="this session is no container's")
         async with rooms.of(visitor.name) as asker:
@@ -131,24 +147,25 @@ def page_app(uses: PageUses, guests: GuestUses, turns: Callable[[], Turns] = Tur
     @app.post("/v1/enter", response_model=Entered)
     async def enter(body: Enter) -> Response:
         """Use a one-time link up for a session."""
-        return Json(await asyncio.to_thread(uses.enter, body.token))
+        return Json(await desk.ask(uses.enter, body.token))
 
     @app.post("/v1/leave", response_model=Left, dependencies=[bearer])
     async def leave(request: Request) -> Response:
         """End the session."""
-        await _visitor(uses, request)
-        await asyncio.to_thread(uses.leave, _session(request))
+        session = _session(request)
+        await desk.ask(_visitor, uses, session)
+        await desk.ask(uses.leave, session)
         return Json(Left())
 
     @app.get("/v1/me", response_model=Visitor, dependencies=[bearer])
     async def me(request: Request) -> Response:
         """Whom the session speaks for."""
-        return Json(await _visitor(uses, request))
+        return Json(await desk.ask(_visitor, uses, _session(request)))
 
     @app.post("/v1/invited", response_model=Invited)
     async def invited(body: Enter) -> Response:
         """Who an invitation is for; it is not used up."""
-        return Json(await asyncio.to_thread(uses.invited, body.token))
+        return Json(await desk.ask(uses.invited, body.token))
 
     @app.post("/v1/key", response_model=KeyTaken)
     async def key(body: NewKey) -> Response:
@@ -163,9 +180,8 @@ def page_app(uses: PageUses, guests: GuestUses, turns: Callable[[], Turns] = Tur
     return app
 
 
-async def _visitor(uses: PageUses, request: Request) -> Visitor:
-    text = _session(request)
-    found = await asyncio.to_thread(uses.who, text) if text else None
+def _visitor(uses: PageUses, session: str) -> Visitor:
+    found = uses.who(session) if session else None
     if found is None:
         why = "a session lasts a week, and no longer than its container"
         raise NoSessionError("not_allowed", "there is no session, or it is over", why=why, fix=_ENTER_AGAIN)

@@ -108,8 +108,9 @@ def rm(out: Output, person: str, fingerprint: str, *, dry_run: bool, yes: bool) 
 @PERSON
 @click.option("--for", "for_s", type=params.DURATION, metavar="D", help="How long it opens: 7d unless said.")
 @click.option("--withdraw", is_flag=True, help="Make the invitation there is void.")
+@params.change
 @params.output
-def invite(out: Output, person: str, *, for_s: int | None, withdraw: bool) -> None:
+def invite(out: Output, person: str, *, for_s: int | None, withdraw: bool, dry_run: bool, yes: bool) -> None:
     """Print a one-time address at which NAME brings a public key, in a browser.
 
     It takes one key, which counts as if you had added it, and opens once. Whoever has the address can use it: hand it
@@ -117,11 +118,18 @@ def invite(out: Output, person: str, *, for_s: int | None, withdraw: bool) -> No
     """
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli.web import show_address  # noqa: PLC0415
+    from lxgpu.model.plan import Plan, PlannedStep, Verdict  # noqa: PLC0415
     from lxgpu.services import visits  # noqa: PLC0415
 
     if for_s is not None and (withdraw or for_s > _LONGEST_INVITE_S):
         what = "--for goes with no --withdraw" if withdraw else "an invitation opens for 30 days at most"
         raise LxgpuError("usage", what, fix=f"lxgpu keys invite {person} --for 7d")
+    del yes  # nobody loses anything by it
+    if dry_run:
+        what = "withdraw" if withdraw else "invite"
+        why = "the invitation there is, if any, is void" + ("" if withdraw else "; another one is printed")
+        out.plan(Plan(Verdict.GRANTED, steps=(PlannedStep(what, person, why=why),)))
+        return
     site = wiring.site(out.screen.note)
     if withdraw:
         there = visits.withdraw(site, person)

@@ -135,7 +135,8 @@ class Visits:
         """Use an invitation up for one public key, which counts as if an admin had added it.
 
         Raises:
-            LxgpuError: `bad_key` (the invitation still stands); `not_allowed`; what `keys.add` raises (it stands too).
+            LxgpuError: `bad_key` (the invitation still stands); `not_allowed`; what `keys.add` raises where it did not
+                get as far as writing the key down (it stands too).
         """
         from lxgpu.services import keys  # noqa: PLC0415 -- loaded when somebody comes
 
@@ -149,10 +150,12 @@ class Visits:
         mine_site = replace(site, actor=f"{mine.name} (invited)", say=said.append, watch=Watch(), cards=CardMemory())
         try:
             keys.add(mine_site, mine.name, given)
-        except BaseException:
-            with opened(site.settings.state_dir) as book:
-                book.passes = brought_back(book.passes, mine)
-            raise
+        except BaseException as error:
+            if not isinstance(error, LxgpuError) or not _known(site, mine.name, given[0].fingerprint):
+                with opened(site.settings.state_dir) as book:
+                    book.passes = brought_back(book.passes, mine)
+                raise
+            said.append(f"it counts when your container starts next: {error.brief}")
         ssh = _way(site, mine.name)
         text = "your key is known" if ssh else f"your key is kept for your container; {site.policy().contact} makes it"
         return KeyTaken(mine.name, given[0].fingerprint, ssh, "; ".join([text, *said]))
@@ -166,15 +169,18 @@ def link(site: Site, name: str = "") -> Address:
     """A one-time link for a container, or for a viewer without a name.
 
     Raises:
-        LxgpuError: `not_found`, `not_ready`; `not_allowed`: passes are root's.
+        LxgpuError: `not_found`; `not_allowed`: passes are root's.
     """
     mark = ""
     if name:
-        row = site.inventory.read().instance(name)
-        if row is None or row.state is InstanceState.TRASHED:
-            raise no_container(site.inventory.read(), name)
+        records = site.inventory.read()
+        row = records.instance(name)
+        if row is None or row.state not in _LIVES:
+            raise no_container(records, name)
         mark = _mark(row)
     text, made = _made(site, PassKind.LINK, name, mark, LIFE[PassKind.LINK])
+    with site.write() as tx:
+        tx.event("linked", name or site.host, detail={"until": made.expires.isoformat()})
     return Address(name or None, f"{site.settings.web.url}/in#{text}", made.expires)
 
 
@@ -238,6 +244,11 @@ def _mark(row: Instance) -> str:
 
 def _kind(one: Pass) -> str:
     return PERSON if one.name else VIEWER
+
+
+def _known(site: Site, person: str, fingerprint: str) -> bool:
+    keys = site.inventory.read().keys
+    return any((key.person, key.fingerprint) == (person, fingerprint) for key in keys)
 
 
 def _way(site: Site, person: str) -> SshView | None:

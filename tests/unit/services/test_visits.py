@@ -132,6 +132,16 @@ def test_an_invitation_takes_one_key(site, door):
     assert (kinds["invited"], kinds["key_added"]) == ("root", "alice (invited)")
 
 
+def test_the_history_says_who_made_a_link_for_whom(site):
+    """An admin who makes one for alice's container can be seen to have done it."""
+    visits.link(site, "alice")
+    visits.link(site)
+    assert [(row.subject, row.actor) for row in site.inventory.events() if row.kind == "linked"] == [
+        ("host1", "root"),
+        ("alice", "root"),
+    ]
+
+
 def test_who_has_no_container_yet_may_bring_a_key(site, door):
     """It is kept, and there is nowhere to log in yet."""
     taken = door.key(text_of(visits.invite(site, "carol"), "join"), key_line(site))
@@ -151,14 +161,22 @@ def test_a_key_that_is_none_leaves_the_invitation(site, door, wrong):
     assert door.key(text, key_line(site)).name == "alice"
 
 
-def test_a_fault_in_the_container_leaves_the_invitation(site, door):
-    """The key did not get inside: the invitation stands for another attempt."""
+def test_a_key_that_does_not_get_inside_counts_at_the_next_start_and_is_the_one(site, door):
+    """It is written down, so the invitation is used up; that it is not inside yet is said."""
     text = text_of(visits.invite(site, "alice"), "join")
-    good = site.engine.programs["sh"]
     site.engine.programs["sh"] = lambda _argv, _stdin: Ran(1, "no space left")
-    with pytest.raises(LxgpuError):
-        door.key(text, key_line(site))
-    site.engine.programs["sh"] = good
+    taken = door.key(text, key_line(site))
+    assert "it counts when your container starts next" in taken.text
+    assert taken.fingerprint in {key.fingerprint for key in site.inventory.read().keys if key.person == "alice"}
+    refused(lambda: door.key(text, key_line(site)))
+
+
+def test_a_key_that_was_not_written_down_leaves_the_invitation(site, door):
+    """Somebody else is at work on the container: nothing has come of it, and the same address does later."""
+    text = text_of(visits.invite(site, "alice"), "join")
+    site.locks.others.add("alice")
+    refused(lambda: door.key(text, key_line(site)), "conflict")
+    site.locks.others.clear()
     assert door.key(text, key_line(site)).name == "alice"
 
 
