@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import astuple, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import groupby
@@ -116,8 +116,7 @@ def _busier(one: int | None, other: int | None) -> int | None:
 
 
 def _encoded(sample: Sample) -> tuple[object, ...]:
-    at, *rest = astuple(sample)
-    return instant_text(at), *rest
+    return instant_text(sample.at), *(getattr(sample, name) for name in _NAMES[1:])
 
 
 def _decoded(values: tuple[str, str, int | None, int | None, int | None, str, int | None, int]) -> Sample:
