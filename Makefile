@@ -51,6 +51,10 @@ format: venv ## let the formatter do its work
 docs: venv ## write anew what the documents take from the code
 	@$(BIN)/python packaging/write-docs.py
 
+.PHONY: screenshots
+screenshots: venv ## take the pictures of the page in docs/ anew
+	@$(BIN)/python packaging/screenshots.py
+
 .PHONY: bench
 bench: venv ## the benchmarks: benchmarks/results.json and a table
 	@$(BIN)/python -m benchmarks

@@ -1,6 +1,7 @@
 #!/bin/bash
 # `make demo`: what lxgpu is for, in one minute, each command shown before it runs. A second run works as well.
 # usage: demo.sh [down]     DEMO=host: on this machine's own LXD and cards; otherwise in a lab named "demo"
+# In a lab the daemon and the page go on running when it ends; `make demo-down` takes them away with the lab.
 set -euo pipefail
 PATH=$(cd "$(dirname "$0")/.." && pwd)/.venv/bin:$PATH
 
@@ -35,6 +36,30 @@ else
   run lxgpu lab up --name "$lab"
   show "eval \"\$(lxgpu lab env --name $lab)\""
   eval "$(lxgpu lab env --name "$lab")"
+fi
+
+stay_away() { # end what an earlier demo has left running: a daemon and a page, known by their pid and their mark
+  local name pid
+  for name in daemon page; do
+    pid=$(cat "$LXGPU_RUN_DIR/demo-$name.pid" 2>/dev/null) || continue
+    grep -qz "^LXGPU_LAB_PROCESS=$lab_dir$" "/proc/$pid/environ" 2>/dev/null || continue
+    kill "$pid" 2>/dev/null || continue
+    for _ in {1..100}; do
+      [[ -d /proc/$pid ]] || break
+      sleep 0.1
+    done
+  done
+}
+
+stay() { # run a program of the lab on after the demo, its pid on file; the mark is what `lxgpu lab down` ends it by
+  LXGPU_LAB_PROCESS=$lab_dir setsid bash -c 'echo $$ >"$0"; exec "$@"' "$LXGPU_RUN_DIR/demo-$1.pid" "${@:2}" \
+    </dev/null >"$LXGPU_RUN_DIR/demo-$1.log" 2>&1 &
+  disown
+}
+
+if [[ $host != host ]]; then
+  lab_dir=${LXGPU_CONFIG%/etc/config.yaml}
+  stay_away
 fi
 
 run lxgpu create alice --gpus 1 --if-not-exists
@@ -122,6 +147,36 @@ story() {
   wait "$daemon" || true
 }
 [[ $host == host ]] || story
+
+page() { # the page stays up, and so does the daemon that it asks; a port of its own, so that labs live side by side
+  local link
+  say "The page: who has which card until when, live. Alice books there; whoever has no link sees nothing."
+  LXGPU_WEB_PORT=$(python3 -c 'import socket
+for port in 8470, 0:
+    try:
+        with socket.create_server(("127.0.0.1", port)) as found:
+            print(found.getsockname()[1])
+            break
+    except OSError:
+        continue')
+  export LXGPU_WEB_PORT
+  export LXGPU_WEB_URL=http://127.0.0.1:$LXGPU_WEB_PORT
+  show 'lxgpu daemon run &'
+  stay daemon lxgpu -q daemon run
+  wait_for 20 "the daemon does not come up" lxgpu daemon status
+  show 'lxgpu web &'
+  stay page lxgpu web
+  wait_for 20 "the page does not come up" python3 -c "import urllib.request; urllib.request.urlopen('$LXGPU_WEB_URL/alive')"
+  show 'lxgpu web --link alice'
+  link=$(lxgpu -q web --link alice)
+  echo "$link"
+  cat <<EOF
+
+It opens once, within ten minutes; "lxgpu web --link alice" prints another. From another computer: first
+  ssh -L $LXGPU_WEB_PORT:127.0.0.1:$LXGPU_WEB_PORT $(hostname)
+EOF
+}
+[[ $host == host ]] || page
 [[ $host == host ]] || cat <<EOF
 
 Go on by hand, in this shell and in each new one:

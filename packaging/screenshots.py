@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from page_world import Page, lab_in_use  # noqa: E402 -- found by the line above
+from PIL import Image  # noqa: E402
 from playwright.sync_api import sync_playwright  # noqa: E402
 
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 380, "height": 780}
@@ -20,9 +21,11 @@ SHOTS = (
     ("page-mine.png", "/mine", WIDE, "light", "en"),
     ("page-narrow.png", "/", NARROW, "light", "en"),
     ("page-narrow-calendar.png", "/calendar", NARROW, "dark", "en"),
-    ("page-chinese.png", "/", WIDE, "light", "zh"),
+    ("page-chinese.png", "/calendar", WIDE, "light", "zh"),
+    ("page-warning.png", "/", NARROW, "light", "en"),
 )
-"""File, address, window, colours, language."""
+"""File, address, window, colours, language; for the last one a card of alice's is about to be taken."""
+COLOURS = 128
 
 
 def take(folder: Path) -> None:
@@ -34,6 +37,8 @@ def take(folder: Path) -> None:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         try:
             for name, path, window, colours, language in SHOTS:
+                if name == SHOTS[-1][0]:
+                    world.urgent()
                 context = browser.new_context(
                     base_url=page.url, viewport=window, color_scheme=colours, locale=language, reduced_motion="reduce"
                 )
@@ -43,6 +48,8 @@ def take(folder: Path) -> None:
                 tab.goto(path)
                 tab.locator("#age .age").wait_for()
                 tab.screenshot(path=folder / name)
+                with Image.open(folder / name) as shot:
+                    shot.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(folder / name, optimize=True)
                 context.close()
         finally:
             browser.close()

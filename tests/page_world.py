@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dealings import give, policy, wish, work
+from dealings import GRACE, give, policy, wish, work
 from fakes.site import make_gpus, make_site, newcomer
 
 from lxgpu.api.page import page_app
@@ -193,15 +193,17 @@ class Page:
             self.process.wait()
 
 
-def small_lab(folder: Path) -> PageWorld:
-    """Four cards of two models: alice works on two of low class, bob and carol hold none."""
+def small_lab(folder: Path, *, grace_s: int = GRACE, busy: bool = True) -> PageWorld:
+    """Four cards of two models: alice works on two of low class (unless not `busy`), bob and carol hold none."""
     cards = [*make_gpus(2), *make_gpus(4, model="NVIDIA A100-SXM4-80GB")[2:]]
-    site = make_site(folder, gpus=cards, policy=policy(no_show_s=3600), clock=RunningClock())
+    rules = policy(no_show_s=3600)
+    classes = {name: replace(one, grace_s=grace_s) for name, one in rules.classes.items()}
+    site = make_site(folder, gpus=cards, policy=replace(rules, classes=classes), clock=RunningClock())
     site = replace(site, settings=replace(site.settings, web=WebSettings()))
     for name in ("alice", "bob", "carol"):
         newcomer(site, name)
     give(site, "alice", 2, class_name="low")
-    for gpu in cards[:2]:
+    for gpu in cards[:2] if busy else ():
         work(site, "alice", gpu)
     return PageWorld(folder, site)
 

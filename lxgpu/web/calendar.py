@@ -12,6 +12,7 @@ from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.statusfile import Published
 from lxgpu.web.cards import people
 from lxgpu.web.owners import Mark, marks
+from lxgpu.web.words import Words
 
 COLUMNS = 336
 """The grid of page.css: half an hour of a week, four minutes of a day."""
@@ -212,3 +213,17 @@ def _ticks(axis: _Axis, view: str, zone: tzinfo) -> tuple[Tick, ...]:
             found.append(Tick(axis.column(at), at, midnight=local.hour == 0, strong=strong))
         local += step
     return tuple(found)
+
+
+def bar_text(bar: BarModel, t: Words) -> str:
+    """A bar in words: whose, what, when, what for."""
+    match bar.kind:
+        case "booked":
+            text = t("bar_booked", who=bar.who, gpus=t("gpus", n=bar.gpus), time=t.between(bar.start, bar.until))
+        case "held":
+            text = t("bar_held", who=bar.who, until=t.when(bar.until) if bar.until else t("open_end"))
+        case "over":
+            text = t("bar_over", who=bar.who)
+        case _:
+            text = t("bar_closed", start=t.when(bar.start))
+    return f"{text} \N{MIDDLE DOT} {bar.note}" if bar.note else text

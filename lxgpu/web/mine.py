@@ -11,7 +11,9 @@ from lxgpu.services.guestviews import GuestGpu, GuestKeep, GuestNotice, GuestRes
 from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.statusfile import Published
 
-OVER = frozenset({"done", "cancelled", "failed", "missed", "expired"})
+OVER = frozenset({"finished", "cancelled", "failed", "missed"})
+WARNINGS = frozenset({"warned", "idle_warning"})
+_KEEP = "gpu keep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,21 @@ class Mine:
     def warned(self) -> tuple[Held, ...]:
         """The cards that are about to be taken."""
         return tuple(card for card in self.held if card.state == "warned")
+
+    @property
+    def warnings(self) -> tuple[GuestNotice, ...]:
+        """What was said of cards that are about to be taken, or may be since they lie idle."""
+        return tuple(one for one in self.notices if one.kind in WARNINGS)
+
+    @property
+    def others(self) -> tuple[GuestNotice, ...]:
+        """What else was said."""
+        return tuple(one for one in self.notices if one.kind not in WARNINGS)
+
+    @property
+    def keepable(self) -> bool:
+        """Whether `keep` would call a warning off: the warning says so where it would."""
+        return any(_KEEP in one.text for one in self.warnings)
 
 
 def mine_of(found: Published | None, status: GuestStatus | None, name: str) -> Mine:

@@ -13,7 +13,7 @@ from lxgpu.services.guestviews import GuestStatus
 from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.revive import revive
 from lxgpu.services.statusfile import Published
-from lxgpu.web.calendar import calendar_model
+from lxgpu.web.calendar import bar_text, calendar_model
 from lxgpu.web.cards import groups, people, tally
 from lxgpu.web.door import Door, DoorError, RefusedError
 from lxgpu.web.mine import Mine, mine_of
@@ -70,7 +70,8 @@ class Parts:
 
         def made(found: Published) -> Mapping[str, object]:
             zone = ZoneInfo(found.timezone)
-            return {"calendar": calendar_model(found, view=view, day=day, zone=zone, me=reader.name), "found": found}
+            drawn = calendar_model(found, view=view, day=day, zone=zone, me=reader.name)
+            return {"calendar": drawn, "found": found, "told": bar_text}
 
         return self._once("calendar", seen, reader, taste, made, view, day)
 

@@ -38,6 +38,7 @@ class Words:
     now: datetime
     zone: tzinfo
     days: tuple[str, ...] = field(init=False)
+    _told: dict[datetime, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "days", tuple(self.texts["weekdays"][self.language].split()))
@@ -54,6 +55,11 @@ class Words:
 
     def when(self, at: datetime) -> str:
         """`18:00` is today, then `tomorrow 09:00`, `Mon 18:00` within a week, else the date."""
+        if at not in self._told:  # a calendar says the same times again and again
+            self._told[at] = self._when(at)
+        return self._told[at]
+
+    def _when(self, at: datetime) -> str:
         local, clock = at.astimezone(self.zone), self.clock(at)
         ahead = (local.date() - self.now.astimezone(self.zone).date()).days
         if ahead == 0:
@@ -73,9 +79,9 @@ class Words:
 
     def clock(self, at: datetime) -> str:
         """A time of day; one that the day has twice keeps its offset."""
-        local = at.astimezone(self.zone).replace(second=0, microsecond=0)
+        local = at.astimezone(self.zone)
         twice = local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
-        return f"{local:%H:%M %z}" if twice else f"{local:%H:%M}"
+        return f"{local:%H:%M %z}" if twice else f"{local.hour:02}:{local.minute:02}"
 
     def day(self, at: datetime) -> str:
         """`Mon 2`."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import pytest
 
@@ -46,6 +50,24 @@ def test_the_demo_shows_alice_her_card_and_her_limit(first):
     assert len([line for line in first.stdout.splitlines() if line.startswith("crw") and "/dev/nvidia" in line]) == 1
     assert "MemTotal:        2097152 kB" in said
     assert "ssh -p " in said
+
+
+def test_the_demo_leaves_a_page_that_lets_alice_in(first):
+    """The link that it prints opens the real page over the real lab: her card, under her name; once."""
+    url, secret = re.search(r"^(http://127\.0\.0\.1:[0-9]+)/in#(\S+)$", first.stdout, re.MULTILINE).groups()
+    form = urlencode({"link": secret}).encode()
+
+    def come_in():
+        browser = build_opener(HTTPCookieProcessor())
+        asked = Request(f"{url}/in", form, {"Origin": url})  # noqa: S310 -- the address begins with http, as read above
+        with browser.open(asked, timeout=20) as answer:
+            return answer.read().decode()
+
+    text = come_in()
+    assert "of 4 GPUs" in text.replace("</b>", "")
+    assert '<b class="me">alice</b>' in text
+    with pytest.raises(HTTPError, match="403"):
+        come_in()
 
 
 def test_a_second_run_works_too(first):

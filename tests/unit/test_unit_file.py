@@ -15,7 +15,11 @@ from lxgpu.drivers.stopping import LONGEST_S
 from lxgpu.errors import CATALOGUE
 from lxgpu.units import parse_duration
 
-UNIT = Path(__file__).resolve().parents[2] / "packaging" / "systemd" / "lxgpu.service"
+PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
+UNIT = PACKAGING / "systemd" / "lxgpu.service"
+PAGE = PACKAGING / "systemd" / "lxgpu-web.service"
+EXPOSED = 15
+"""`systemd-analyze security` gives a service up to 100 points, the fewer the better."""
 
 
 @pytest.fixture
@@ -27,12 +31,13 @@ def service():
     return parser["Service"]
 
 
-def test_systemd_understands_every_line(tmp_path):
+@pytest.mark.parametrize("unit", [UNIT, PAGE], ids=lambda path: path.stem)
+def test_systemd_understands_every_line(tmp_path, unit):
     """`systemd-analyze verify` has nothing to say."""
     analyze = shutil.which("systemd-analyze")
     assert analyze is not None, "packaging/install-needs.sh installs it"
-    copy = tmp_path / UNIT.name
-    copy.write_text(UNIT.read_text(encoding="utf-8").replace("/usr/local/bin/lxgpu", sys.executable), encoding="utf-8")
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text(encoding="utf-8").replace("/usr/local/bin/lxgpu", sys.executable), encoding="utf-8")
     done = subprocess.run([analyze, "verify", "--man=no", str(copy)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -97,3 +102,33 @@ def test_nothing_closes_what_it_lives_by(service):
         "PrivateNetwork",
     }
     assert not closing & set(service)
+
+
+def test_the_page_has_as_little_as_a_service_can(tmp_path):
+    """By systemd's own count of what a service could do if it were taken over."""
+    copy = tmp_path / PAGE.name
+    copy.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    argv = ["systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSED}", "--no-pager", str(copy)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lax = tmp_path / "lax.service"
+    lax.write_text("[Service]\nExecStart=/bin/true\n", encoding="utf-8")
+    done = subprocess.run([*argv[:-1], str(lax)], capture_output=True, text=True, check=False)
+    assert done.returncode != 0, "the check can fail"
+
+
+def test_the_account_of_the_page_is_that_of_its_unit(tmp_path):
+    """Programs of systemd itself make it and its folder as the files say."""
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    made = ["systemd-sysusers", f"--root={root}", str(PACKAGING / "sysusers.d" / "lxgpu-web.conf")]
+    subprocess.run(made, capture_output=True, text=True, check=True)
+    people = (root / "etc" / "passwd").read_text(encoding="utf-8")
+    assert [line.split(":")[0] for line in people.splitlines()][-1:] == ["lxgpu-web"]
+    assert "User=lxgpu-web" in PAGE.read_text(encoding="utf-8")
+    folders = ["systemd-tmpfiles", "--create", f"--root={root}", str(PACKAGING / "tmpfiles.d" / "lxgpu-web.conf")]
+    subprocess.run(folders, capture_output=True, text=True, check=True)
+    found = root / "run" / "lxgpu" / "page"
+    groups = (root / "etc" / "group").read_text(encoding="utf-8").splitlines()
+    number = next(int(line.split(":")[2]) for line in groups if line.startswith("lxgpu-web:"))
+    assert (found.stat().st_mode & 0o777, found.stat().st_gid) == (0o750, number)

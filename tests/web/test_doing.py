@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 from dealings import wish
+from page_world import Page, small_lab
 from playwright.sync_api import expect
 
 from lxgpu.services.reserve import reserve
@@ -82,7 +83,8 @@ def test_a_preemption_arrives_live(fresh, visit):
         world.turn()
     expect(tab.locator("#warned")).to_contain_text("2 of your GPUs are about to be taken")
     expect(tab.locator("#warned")).to_contain_text("bob")
-    expect(tab.locator("#warned").get_by_role("button", name="Keep")).to_be_visible()
+    expect(tab.locator("#warned")).to_contain_text("Nothing puts this off")
+    expect(tab.locator("#warned").get_by_role("button")).to_have_count(0)
     world.go_on(12)
     expect(tab.locator("#warned")).to_be_empty()
     expect(tab.locator(".card.mine")).to_have_count(0)
@@ -90,8 +92,30 @@ def test_a_preemption_arrives_live(fresh, visit):
     assert tab.faults == []
 
 
-def test_a_button_keeps_idle_cards(visit, world):
-    """Where they lie idle; the page says until when."""
+def test_a_warning_of_idle_cards_is_called_off_by_its_button(tmp_path, visit):
+    """Bob waits, alice's cards lie idle: she is warned, presses the button, and keeps them."""
+    world = small_lab(tmp_path, grace_s=120, busy=False)
+    world.go_on(12)
+    world.open()
+    page = Page(world)
+    try:
+        tab = visit("alice", of=(world, page))
+        with world.still:
+            reserve(world.site, wish("bob", gpus=2, model="NVIDIA RTX 3090", class_name="low"), begin=False)
+            world.turn()
+        expect(tab.locator("#warned")).to_contain_text("2 of your GPUs are about to be taken")
+        tab.locator("#warned").get_by_role("button", name="Keep them").click()
+        said(tab, "Kept.")
+        expect(tab.locator("#warned")).to_be_empty()
+        expect(tab.locator(".card.mine")).to_have_count(2)
+        assert tab.faults == []
+    finally:
+        page.stop()
+        world.close()
+
+
+def test_idle_cards_are_kept_beforehand(visit, world):
+    """The page says until when."""
     tab = visit("alice", "/mine")
     mine = tab.locator("#mine")
     mine.get_by_text("Keep while idle").click()

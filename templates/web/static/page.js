@@ -5,15 +5,17 @@
 
   // A part in which somebody types, or has something open, is not replaced under their hands; it is when they are done.
   const busy = (part) =>
-    part.querySelector("details[open]") || (part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
+    (part.id === "mine" && part.querySelector("details[open]")) ||
+    (part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
   const late = new Set();
-  document.addEventListener("htmx:beforeRequest", (event) => {
-    const part = event.detail.elt;
+  const spared = (event, part) => {
     if ((part.id === "mine" || part.id === "warned") && busy(part)) {
       event.preventDefault();
       late.add(part);
     }
-  });
+  };
+  document.addEventListener("htmx:beforeRequest", (event) => spared(event, event.detail.elt));
+  document.addEventListener("htmx:beforeSwap", (event) => spared(event, event.target)); // opened while it was on its way
   const catchUp = () => {
     for (const part of late) {
       if (!document.contains(part)) late.delete(part);
@@ -68,6 +70,10 @@
     const far = (one) => Math.abs(one.getBoundingClientRect().left - x);
     return bars(next).reduce((best, one) => (far(one) < far(best) ? one : best));
   };
+  document.addEventListener("mouseover", (event) => {
+    const bar = event.target.closest?.(".bar > *");
+    if (bar && !bar.title) bar.title = bar.getAttribute("aria-label");
+  });
   document.addEventListener("focusin", (event) => tell(event.target.closest?.(".bar > *")));
   document.addEventListener("keydown", (event) => {
     const bar = event.target.closest?.(".bar > *");
