@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lxgpu.cli.times import Times
+    from lxgpu.model.operation import Event
+    from lxgpu.ports import Inventory
     from lxgpu.services.usage import Ground, UsageView
     from lxgpu.services.usagebook import Book
 
-_FAR = 100_000
-"""How many events of the time are looked at."""
+_FAR = 1_000_000
+"""So many refusals are looked at, and so many lines that say whose containers were."""
 _WASTERS = 3
 _BY = ("user", "group", "gpu", "hour", "day", "wait")
 ALL = "all"
@@ -98,10 +100,18 @@ def ground(policy: Policy, start: datetime) -> Ground:
         past=there.closed_since(start) if there else (),
         samples=there.samples(since=start - LONGEST) if there else (),  # one from before speaks for its beginning
         reservations=there.reservations_since(start) if there else (),
-        events=there.events(since=start, limit=_FAR) if there else (),
+        events=_events(there, start) if there else (),
         rules=policy.rules.idle,
         groups_of=lambda person: tuple(sorted(policy.groups_of(person, wiring.unix_groups(person)))),
     )
+
+
+def _events(there: Inventory, start: datetime) -> tuple[Event, ...]:
+    """The refusals of the time, and from the whole of history what containers were called and whose they were."""
+    from lxgpu.services.usage import NAMING, REFUSED  # noqa: PLC0415
+
+    found = [*there.events(since=start, kinds=(REFUSED,), limit=_FAR), *there.events(kinds=NAMING, limit=_FAR)]
+    return tuple(sorted(found, key=lambda event: event.id or 0, reverse=True))
 
 
 def report_columns(by: str, rows: Iterable[UsageView] = (), *, form: str = "table") -> tuple[Column, ...]:

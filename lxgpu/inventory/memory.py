@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -78,13 +78,22 @@ class MemoryInventory:
             row = self._heap.get(Operation, (identifier,))
             return row if isinstance(row, Operation) else None
 
-    def events(self, *, subject: str | None = None, since: datetime | None = None, limit: int = 1000) -> list[Event]:
-        """History, newest first."""
+    def events(
+        self,
+        *,
+        subject: str | None = None,
+        since: datetime | None = None,
+        kinds: Collection[str] = (),
+        limit: int = 1000,
+    ) -> list[Event]:
+        """History, newest first; of some kinds only, where any are named."""
         with self._lock:
             found = (
                 event
                 for event in reversed(self._events)
-                if (subject is None or event.subject == subject) and (since is None or event.at >= since)
+                if (subject is None or event.subject == subject)
+                and (since is None or event.at >= since)
+                and (not kinds or event.kind in kinds)
             )
             return list(islice(found, limit))
 

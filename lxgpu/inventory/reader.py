@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from threading import RLock
@@ -103,14 +103,16 @@ class Reader:
             found = _rows(connection, tables()[Operation], "WHERE id = ?", identifier)
         return found[0] if found else None
 
-    def events(self, *, subject: str | None, since: datetime | None, limit: int) -> list[Event]:
-        """History, newest first."""
+    def events(self, *, subject: str | None, since: datetime | None, kinds: Collection[str], limit: int) -> list[Event]:
+        """History, newest first; of some kinds only, where any are named."""
         conditions = {"subject = ?": subject, "at >= ?": since and instant_text(since)}
         asked = {condition: value for condition, value in conditions.items() if value is not None}
-        where = f"WHERE {' AND '.join(asked)} " if asked else ""
+        marks = ", ".join("?" * len(kinds))
+        conditions_met = [*asked, *([f"kind IN ({marks})"] if kinds else [])]
+        where = f"WHERE {' AND '.join(conditions_met)} " if conditions_met else ""
         query = f"SELECT at, actor, kind, subject, rule, detail, id FROM events {where}ORDER BY id DESC LIMIT ?"  # noqa: S608 -- our own words
         with self.transaction() as connection:
-            return _events(connection.execute(query, (*asked.values(), limit)))
+            return _events(connection.execute(query, (*asked.values(), *kinds, limit)))
 
     def events_after(self, identifier: int, *, limit: int) -> list[Event]:
         """History that was written after the event of that id, oldest first."""

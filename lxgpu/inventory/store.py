@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -107,9 +107,16 @@ class SqliteInventory:
         """One operation, closed ones too."""
         return self._reader.operation(identifier)
 
-    def events(self, *, subject: str | None = None, since: datetime | None = None, limit: int = 1000) -> list[Event]:
-        """History, newest first."""
-        return self._reader.events(subject=subject, since=since, limit=limit)
+    def events(
+        self,
+        *,
+        subject: str | None = None,
+        since: datetime | None = None,
+        kinds: Collection[str] = (),
+        limit: int = 1000,
+    ) -> list[Event]:
+        """History, newest first; of some kinds only, where any are named."""
+        return self._reader.events(subject=subject, since=since, kinds=kinds, limit=limit)
 
     def events_after(self, identifier: int, *, limit: int = 1000) -> list[Event]:
         """History that was written after the event of that id, oldest first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
@@ -53,8 +53,15 @@ class Inventory(Protocol):
     def operation(self, identifier: str) -> Operation | None:
         """One operation, closed ones too."""
 
-    def events(self, *, subject: str | None = None, since: datetime | None = None, limit: int = 1000) -> list[Event]:
-        """History, newest first."""
+    def events(
+        self,
+        *,
+        subject: str | None = None,
+        since: datetime | None = None,
+        kinds: Collection[str] = (),
+        limit: int = 1000,
+    ) -> list[Event]:
+        """History, newest first; of some kinds only, where any are named."""
 
     def events_after(self, identifier: int, *, limit: int = 1000) -> list[Event]:
         """History that was written after the event of that id, oldest first."""

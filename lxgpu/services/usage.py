@@ -25,6 +25,10 @@ USER, GROUP, GPU = "user", "group", "gpu"
 TOTAL = "total"
 WANT = frozenset({"booked", "no_capacity", "no_room", "not_free", "too_few_gpus"})
 """Refusals for want of cards; of all others it is a rule's doing."""
+REFUSED, RENAMED = "refused", "renamed"
+_MADE = frozenset({"adopted", "created"})
+NAMING = (RENAMED, *sorted(_MADE))
+"""Lines of history that say whose a container of the past was."""
 _HAD = frozenset({ReservationState.ACTIVE, ReservationState.FINISHED})
 _BEGUN = _HAD | {ReservationState.MISSED}
 
@@ -73,7 +77,10 @@ class UsageView:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a report is made of. `groups_of` gives a person's groups of the policy; `past` are closed assignments."""
+    """What a report is made of. `groups_of` gives a person's groups of the policy; `past` are closed assignments.
+
+    Of `events`, newest first, those of kind `REFUSED` and `NAMING` count, the latter from before the time too.
+    """
 
     records: Records
     past: Sequence[Assignment]
@@ -154,7 +161,7 @@ class Tally:
                 count.waited_s += waited_s * row.gpus
 
     def _event(self, event: Event) -> None:
-        if event.kind != "refused" or event.at < self._since:
+        if event.kind != REFUSED or event.at < self._since:
             return
         full = event.rule in WANT
         for count in self._people(self._names.now(event.subject, event.at)):
@@ -225,7 +232,7 @@ def _owners(ground: Ground, names: Names) -> dict[str, str]:
     """Whose a container is or was, by its name of now; of a deleted one the history tells."""
     found: dict[str, str] = {}
     for event in reversed(ground.events):  # newest first as they come: the oldest is overruled
-        owner = event.detail.get("owner") if event.kind in {"created", "adopted"} else None
+        owner = event.detail.get("owner") if event.kind in _MADE else None
         if isinstance(owner, str):
             found[names.now(event.subject, event.at)] = owner
     found |= {row.instance: row.owner for row in ground.reservations}

@@ -412,6 +412,19 @@ def test_who_held_what_in_the_past(inventory):
     assert held(20) == (["a2"], ["alice"])
 
 
+def test_events_of_some_kinds(inventory):
+    """Whoever wants a few lines of a long history reads no others; together with subject, time and length."""
+    for minute, kind in enumerate(("refused", "released", "renamed", "refused")):
+        with inventory.write(actor="root", now=at(minute)) as tx:
+            tx.event(kind, "alice" if minute else "bob")
+    last, renamed, released, first = inventory.events()
+    assert inventory.events(kinds=["refused", "renamed"]) == [last, renamed, first]
+    assert inventory.events(kinds=("refused",), since=at(1)) == [last]
+    assert inventory.events(kinds={"refused"}, subject="bob") == [first]
+    assert inventory.events(kinds=("released", "refused"), limit=2) == [last, released]
+    assert inventory.events(kinds=["nothing"]) == []
+
+
 def test_events_tell_who_did_what_newest_first(inventory):
     """History has actor, time, rule and numbers, and can be asked by subject, time and length."""
     for minute, subject in enumerate(("alice", "bob", "alice")):

@@ -235,3 +235,12 @@ def test_what_was_asked_for_in_vain(tmp_path):
 def test_the_words_for_want_of_cards_are_in_the_catalogue():
     """A code that nobody says any more would make the case for buying disappear."""
     assert set(CATALOGUE) >= WANT
+
+
+def test_whose_a_container_was_is_told_by_the_history() -> None:
+    """One that is deleted has no row any more; the line of its making is older than the time asked for."""
+    making = Event(at(-999), "root", "created", "big", detail={"owner": "alice"})
+    moved = Event(at(2), "root", "renamed", "big", detail={"from": "big", "to": "huge"})
+    ground = made(past=[held("big", 0, 1), held("huge", 3, 5)], events=[moved, making])
+    found = rows(ground)
+    assert {name: row.held_gpu_hours for name, row in found.items()} == {"alice": 3, "all": 3}
