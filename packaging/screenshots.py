@@ -25,7 +25,7 @@ SHOTS = (
     ("page-warning.png", "/", NARROW, "light", "en"),
 )
 """File, address, window, colours, language; for the last one a card of alice's is about to be taken."""
-COLOURS = 128
+COLOURS = 224
 
 
 def take(folder: Path) -> None:
