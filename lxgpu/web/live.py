@@ -33,6 +33,7 @@ class Streams:
     def end(self) -> None:
         """End all of them: the process ends."""
         self._ended.set()
+        self._watch.wake()
 
     async def stream(self, whose: str, age: Callable[[Seen], str]) -> AsyncIterator[bytes]:
         """Events: `cards`, `calendar` and `mine` when that part looks different now, `age` with its HTML."""

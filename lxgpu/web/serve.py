@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -91,16 +92,29 @@ class Timely(H11Protocol):
         return getattr(self.cycle, "response_complete", True)  # there is no cycle before the first request
 
 
+class _Server(uvicorn.Server):
+    """A server that ends its streams at the first signal, and so does not wait for pages that stay open."""
+
+    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
+        super().__init__(config)
+        self._streams = streams
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal to end."""
+        self._streams.end()
+        super().handle_exit(sig, frame)
+
+
 def run(place: Place, texts: Texts, say: Progress, *, ready: Callable[[int], None] = lambda _port: None) -> None:
     """Serve until SIGTERM or Ctrl-C. `ready` hears the port, which for 0 is any that is free.
 
     Raises:
         LxgpuError: `unavailable`: the address is not to be had.
     """
-    listening = _listening(place)
+    listening, web = _listening(place), _web(place, texts, say)
     port = int(listening.getsockname()[1])
     config = uvicorn.Config(
-        guard(page(_web(place, texts, say)), Names(place.url, (socket.gethostname(),))),
+        guard(page(web), Names(place.url, (socket.gethostname(),))),
         http=Timely,
         ws="none",
         lifespan="on",
@@ -117,7 +131,7 @@ def run(place: Place, texts: Texts, say: Progress, *, ready: Callable[[int], Non
     )
     say(f"the page is at {place.url} (listens on {place.listen}, port {port})")
     ready(port)
-    uvicorn.Server(config).run(sockets=[listening])
+    _Server(config, web.streams).run(sockets=[listening])
 
 
 def _web(place: Place, texts: Texts, say: Progress) -> Web:

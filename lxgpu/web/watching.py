@@ -59,6 +59,10 @@ class Watch:
         parts = await asyncio.to_thread(_parts, found) if found else ()
         self._stamp = stamp
         self.seen = Seen(self.seen.version + 1, found, parts)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let everybody go on who waits for the next."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

@@ -46,7 +46,7 @@
     show(false);
   });
   document.addEventListener("htmx:sseError", () => {
-    lost = lost || setTimeout(() => show(true), 4000);
+    lost = lost || setTimeout(() => show(true), 2000);
   });
 
   // The calendar: what a bar says in words, arrows from bar to bar, and a click on a free time books from there.
