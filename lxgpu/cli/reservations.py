@@ -129,7 +129,7 @@ def _calendar(out: Output, found: Ledger, times: Times, window: _Window) -> None
 
     def name(line: Line) -> str:
         if line.uuid is None:
-            return f"{short_model(line.name)}, any card"
+            return f"{'any model' if line.name == '*' else short_model(line.name)}, any card"
         return f"{names[line.uuid]} {models.get(line.uuid, '')}".rstrip()
 
     columns = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns

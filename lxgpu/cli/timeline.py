@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 
 from lxgpu.cli.table import width
+from lxgpu.figures import n_gpus
 from lxgpu.services.calendarview import Bar, BarKind, Calendar, Line
 
 FILL = {BarKind.HELD: "=", BarKind.OVER: ".", BarKind.BOOKED: "-", BarKind.CLOSED: "x"}
@@ -70,13 +71,18 @@ _Key = tuple[str, str, BarKind]
 
 def _key(bar: Bar) -> _Key:
     """What has one letter: the cards of one reservation, or those that one container has without one."""
-    return (bar.label, bar.of or ("" if bar.until is None else bar.until.isoformat()), bar.kind)
+    return (_whose(bar), bar.of or ("" if bar.until is None else bar.until.isoformat()), bar.kind)
+
+
+def _whose(bar: Bar) -> str:
+    """`alice`, or `alice 3 GPUs` of what has no card yet."""
+    return f"{bar.instance} {n_gpus(bar.gpus)}" if bar.gpus else bar.instance
 
 
 def _letters(found: Calendar) -> dict[_Key, str]:
     """A letter for all that is to be seen, in the order in which it begins; beyond the letters numbers."""
     seen = [bar for line in found.lines for bar in line.bars if _visible(bar, found)]
-    keys = dict.fromkeys(_key(bar) for bar in sorted(seen, key=lambda bar: (bar.start, bar.label)))
+    keys = dict.fromkeys(_key(bar) for bar in sorted(seen, key=lambda bar: (bar.start, bar.instance)))
     return {key: _LETTERS[at] if at < len(_LETTERS) else str(at + 1) for at, key in enumerate(keys)}
 
 
@@ -92,7 +98,7 @@ def _who(bars: list[Bar], show: Callable[[datetime], str]) -> str:
     if first.kind is BarKind.CLOSED:
         return _WORDS[first.kind] + cards
     until = f" until {show(first.until)}" if first.until else ""
-    return f"{first.label}{of}: {_WORDS[first.kind]}{start}{until}{cards}"
+    return f"{_whose(first)}{of}: {_WORDS[first.kind]}{start}{until}{cards}"
 
 
 class _Canvas:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from lxgpu.figures import n_gpus
 from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Records
@@ -30,19 +29,26 @@ class BarKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A half-open time of one line; `until` None: no end is known."""
+    """A half-open time of one line; `until` None: no end is known.
+
+    `instance` is whose it is, empty for a card out of service; `of` the id of the reservation, if it is one's; `gpus`
+    how many cards a bar stands for that has none yet, 0 on the line of a card.
+    """
 
     start: datetime
     until: datetime | None
-    label: str
+    instance: str
     kind: BarKind
     of: str = ""
-    """The id of the reservation, if it is one's."""
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A card, or what is booked of a model and not bound to a card yet (`uuid` None)."""
+    """A card, or what is booked of a model and not bound to a card yet (`uuid` None).
+
+    `name` is the card's UUID, or that model: the one asked for, `*` for any.
+    """
 
     uuid: str | None
     name: str
@@ -105,8 +111,8 @@ def _card_bars(records: Records, uuid: str, now: datetime) -> tuple[Bar, ...]:
     bars += [bar for row in rows if row.state is AssignmentState.PLANNED and (bar := _promised(records, row, bars))]
     card = records.card(uuid)
     if card is not None and card.closed:
-        bars.append(Bar(card.closed_at or now, None, "closed", BarKind.CLOSED))
-    return tuple(sorted(bars, key=lambda bar: (bar.start, bar.label)))
+        bars.append(Bar(card.closed_at or now, None, "", BarKind.CLOSED))
+    return tuple(sorted(bars, key=lambda bar: (bar.start, bar.instance)))
 
 
 def _held(row: Assignment, now: datetime) -> Bar:
@@ -131,12 +137,11 @@ def _unbound(records: Records) -> list[Line]:
     waiting = [(row, missing) for row in records.reservations if row.pending and (missing := _missing(records, row))]
     for model in sorted({row.pool or row.model for row, _ in waiting}, key=lambda name: (name == "*", name)):
         bars = [
-            Bar(row.start, row.until, f"{row.instance} {n_gpus(missing)}", BarKind.BOOKED, row.id)
+            Bar(row.start, row.until, row.instance, BarKind.BOOKED, row.id, missing)
             for row, missing in waiting
             if (row.pool or row.model) == model and row.start is not None and row.until is not None
         ]
-        name = "any model" if model == "*" else model
-        lines += [Line(None, name, tuple(lane)) for lane in _lanes(bars)]
+        lines += [Line(None, model, tuple(lane)) for lane in _lanes(bars)]
     return lines
 
 
@@ -147,7 +152,7 @@ def _missing(records: Records, row: Reservation) -> int:
 def _lanes(bars: Iterable[Bar]) -> list[list[Bar]]:
     """Bars in lines so that none in a line overlap: each into the first line that is free by then."""
     lanes: list[list[Bar]] = []
-    for bar in sorted(bars, key=lambda bar: (bar.start, bar.label)):
+    for bar in sorted(bars, key=lambda bar: (bar.start, bar.instance)):
         lane = next((lane for lane in lanes if lane[-1].until is not None and lane[-1].until <= bar.start), None)
         if lane is None:
             lanes.append([bar])

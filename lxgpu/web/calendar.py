@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from lxgpu.model.cardnames import short_model, short_uuids
-from lxgpu.services.calendarview import Bar, BarKind, Line
+from lxgpu.services.calendarview import Line
 from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.statusfile import Published
 from lxgpu.web.cards import people
@@ -123,15 +123,15 @@ def calendar_model(found: Published, *, view: str, day: int, zone: tzinfo, me: s
         card = cards.get(line.uuid or "")
         if line.uuid is None and not bars:
             continue
-        model = short_model((card.model if card else None) or line.name) if line.uuid else line.name
+        model = short_model((card.model if card else None) or line.name)
         rows.append(
             Row(
                 key=f"r{number}",
                 uuid=line.uuid or "",
                 name=shorts.get(line.uuid or "", line.uuid or ""),
-                model=short_model(model),
+                model=model,
                 index=card.index if card else None,
-                lane=0 if line.uuid else 1 + sum(not row.uuid and row.model == short_model(model) for row in rows),
+                lane=0 if line.uuid else 1 + sum(not row.uuid and row.model == model for row in rows),
                 bars=bars,
             )
         )
@@ -161,8 +161,7 @@ def _bars(
         over = bar.until is not None and bar.until <= now
         if over or bar.start >= axis.end or (bar.until is not None and bar.until <= axis.start):
             continue
-        booking = bookings.get(bar.of)
-        who = booking.instance if booking else ("" if bar.kind is BarKind.CLOSED else bar.label)
+        who, booking = bar.instance, bookings.get(bar.of)
         column = min(axis.column(bar.start), COLUMNS + 1 - LEAST)
         width = max(axis.column(bar.until or axis.end) - column, LEAST)
         yield BarModel(
@@ -175,20 +174,12 @@ def _bars(
             mine=bool(me) and who == me,
             start=bar.start,
             until=bar.until,
-            gpus=_gpus(line, bar, booking),
+            gpus=bar.gpus or 1,
             note=(booking.note if booking else "") or "",
             of=bar.of,
             early=bar.start < axis.start,
             late=bar.until is None or bar.until > axis.end,
         )
-
-
-def _gpus(line: Line, bar: Bar, booking: ReservationView | None) -> int:
-    """How many cards a bar stands for: one on a card's line, all of a booking that has none yet."""
-    if line.uuid is not None or booking is None:
-        return 1
-    missing = bar.label.removeprefix(f"{booking.instance} ").split(" ", maxsplit=1)[0]
-    return int(missing) if missing.isascii() and missing.isdigit() else booking.gpus
 
 
 def _midnight(now: datetime, zone: tzinfo, ahead: int) -> datetime:

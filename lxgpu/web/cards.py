@@ -177,5 +177,5 @@ def _next(bars: Iterable[Bar], now: datetime, colours: Mapping[str, Mark]) -> Ne
     if not booked:
         return None
     first = min(booked, key=lambda bar: bar.start)
-    mark = colours.get(first.label) or marks([first.label])[first.label]
-    return Next(first.label, mark, first.start if first.start > now else None)
+    mark = colours.get(first.instance) or marks([first.instance])[first.instance]
+    return Next(first.instance, mark, first.start if first.start > now else None)

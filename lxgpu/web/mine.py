@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.model.reservation import OPEN
 from lxgpu.services.guestviews import GuestGpu, GuestKeep, GuestNotice, GuestReservation, GuestStatus
 from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.statusfile import Published
 
-OVER = frozenset({"finished", "cancelled", "failed", "missed"})
 WARNINGS = frozenset({"warned", "idle_warning"})
 _KEEP = "gpu keep"
 
@@ -85,22 +85,21 @@ class Mine:
 
 
 def mine_of(found: Published | None, status: GuestStatus | None, name: str) -> Mine:
-    """The reader's things; what is only published (notes) is added to what the daemon says."""
-    rows = [row for row in found.reservations if row.instance == name] if found else []
+    """The reader's things: as the daemon says, else those that are published and not over."""
     if status is not None:
-        notes = {row.id: row.note or "" for row in rows}
         return Mine(
             name=name,
             held=tuple(_told(gpu, status.at) for gpu in status.gpus),
-            wishes=tuple(_asked(row, status.at, notes.get(row.id, "")) for row in status.reservations),
+            wishes=tuple(_asked(row, status.at) for row in status.reservations),
             keeps=status.keeps,
             notices=status.notices,
             live=True,
         )
+    rows = [row for row in found.reservations if row.instance == name and row.state in OPEN] if found else []
     return Mine(
         name=name,
         held=tuple(_seen(found, name)) if found else (),
-        wishes=tuple(_published(row, found.written_at) for row in rows if row.state not in OVER) if found else (),
+        wishes=tuple(_published(row, found.written_at) for row in rows) if found else (),
         keeps=(),
         notices=(),
         live=False,
@@ -124,7 +123,7 @@ def _told(gpu: GuestGpu, now: datetime) -> Held:
     )
 
 
-def _asked(row: GuestReservation, now: datetime, note: str) -> Wish:
+def _asked(row: GuestReservation, now: datetime) -> Wish:
     return Wish(
         id=row.id,
         kind=row.kind,
@@ -137,7 +136,7 @@ def _asked(row: GuestReservation, now: datetime, note: str) -> Wish:
         duration_s=row.duration_s,
         position=row.position,
         estimate=row.estimate,
-        note=note,
+        note=row.note,
     )
 
 

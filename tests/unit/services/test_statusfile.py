@@ -64,10 +64,10 @@ def test_the_calendar_of_a_week_is_in_it(site, daemon):
     statusfile.write(site.settings.state_dir, published(site, daemon))
     found = statusfile.read(site.settings.state_dir)
     assert found.calendar.end - found.calendar.now == timedelta(days=7)
-    bars = {line.name: [(bar.kind, bar.label) for bar in line.bars] for line in found.calendar.lines}
+    bars = {line.name: [(bar.kind, bar.instance, bar.gpus) for bar in line.bars] for line in found.calendar.lines}
     *cards, (model, booked) = bars.items()
-    assert [bars for _, bars in cards] == [[(BarKind.HELD, "alice")]] * 2 + [[]]
-    assert (model, booked) == ("NVIDIA RTX 3090", [(BarKind.BOOKED, "alice 3 GPUs")])
+    assert [bars for _, bars in cards] == [[(BarKind.HELD, "alice", 0)]] * 2 + [[]]
+    assert (model, booked) == ("NVIDIA RTX 3090", [(BarKind.BOOKED, "alice", 3)])
     assert (found.timezone, found.contact) == ("UTC", "gpu-admin@lab.example")
 
 
