@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from bareserver import Server, bare_server
 from playbooks import Played, play, write_inventory
 
@@ -117,7 +118,10 @@ def test_lxd_is_set_up(second, server):
     assert server.run("grep", "-c", "^root:", "/etc/subuid").strip() == "1"
 
 
-@pytest.mark.parametrize("unit", ["lxgpu.service", "lxgpu-backup.timer", "prometheus-node-exporter.service"])
+UNITS = ("lxgpu.service", "lxgpu-web.service", "lxgpu-backup.timer", "prometheus-node-exporter.service")
+
+
+@pytest.mark.parametrize("unit", UNITS)
 def test_units_run_and_start_at_boot(second, server, unit):
     """Active and enabled; and nothing on the server has failed."""
     assert second
@@ -170,6 +174,40 @@ def test_admins_are_in_their_group(second, server):
     assert second
     assert "gpu-admins" in server.run("id", "--name", "--groups", "ada").split()
     assert "@gpu-admins" in server.run("cat", "/etc/lxgpu/policy.yaml")
+
+
+WAIT = """
+import json, time, urllib.request
+for _ in range(60):
+    with urllib.request.urlopen("http://127.0.0.1:9090/api/v1/targets") as answer:
+        found = json.load(answer)["data"]["activeTargets"]
+    if {one["labels"]["job"] for one in found if one["health"] == "up"} >= {"lxgpu-node", "lxgpu-lxgpu"}:
+        break
+    time.sleep(1)
+print(json.dumps([[one["labels"]["job"], one["labels"]["host"], one["health"]] for one in found]))
+"""
+
+
+def test_prometheus_asks_what_it_is_told_to_ask(second, server, values, tmp_path):
+    """With jobs and alerts in its own file it has the exporter's and the page's figures; a second run is quiet."""
+    assert second
+    server.run("apt-get", "-q", "-y", "install", "--no-install-recommends", "prometheus")
+    groups = {"gpu_servers": {"hosts": {"server": values}}, "prometheus": {"hosts": {"server": {}}}}
+    hosts = tmp_path / "hosts.yml"
+    hosts.write_text(yaml.safe_dump(groups), encoding="utf-8")
+    asked = ["--tags", "monitoring", "-e", "monitoring_lxgpu_port=8470", "-e", "monitoring_address=127.0.0.1"]
+    first = _site(hosts, *asked)
+    assert "scrape_config_files" in first.output
+    jobs = server.run("cat", "/etc/prometheus/lxgpu-scrape.yml")
+    own = f"rule_files: [/etc/prometheus/rules/*.yaml]\n{jobs}"
+    server.run("sh", "-c", 'printf %s "$1" >/etc/prometheus/prometheus.yml', "sh", own)
+    assert server.try_("promtool", "check", "config", "/etc/prometheus/prometheus.yml") == 0
+    server.run("systemctl", "restart", "prometheus")
+    server.run("sh", "-c", "until bash -c '</dev/tcp/127.0.0.1/9090'; do sleep 0.5; done")
+    found = {tuple(row) for row in json.loads(server.run("python3", "-c", WAIT))}
+    assert found == {("lxgpu-node", "server", "up"), ("lxgpu-lxgpu", "server", "up")}
+    again = _site(hosts, *asked)
+    assert (again.changed, "scrape_config_files" in again.output) == (0, False)
 
 
 def _lxgpu(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
