@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 import subprocess
@@ -80,6 +81,23 @@ def _fault(words: tuple[str, ...]) -> str:
 def test_every_lxgpu_command_in_the_documents_exists(document, words):
     """Who copies a line from the documents gets no usage error."""
     assert not _fault(words), f"{document}: lxgpu {' '.join(words)}"
+
+
+def _typed_inside() -> list[tuple[str, tuple[str, ...]]]:
+    """The lines of the console blocks that call `gpu`: document, words after the program's name, quotes and all."""
+    split = [(document, shlex.split(line, comments=True)) for document, line in _lines() if line.startswith("gpu")]
+    return [(document, tuple(words[1:])) for document, words in split if words[0] == "gpu"]
+
+
+@pytest.mark.parametrize(
+    ("document", "words"), _typed_inside(), ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
+)
+def test_every_gpu_command_in_the_documents_is_understood(document, words, tmp_path):
+    """It gets as far as the daemon, which is not there (8), or tells what it takes (0)."""
+    argv = [str(ROOT / "templates" / "guest" / "gpu"), *words]
+    env = {**os.environ, "LXGPU_GUEST": str(tmp_path)}
+    ran = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert ran.returncode in {0, 8}, f"{document}: gpu {' '.join(words)}: {ran.stderr}"
 
 
 def test_a_command_that_does_not_exist_would_be_noticed():

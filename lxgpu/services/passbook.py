@@ -8,19 +8,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import get_ident
 
 from lxgpu.errors import LxgpuError, cannot_write
 from lxgpu.services.passes import Pass, PassKind
 
 FILE, LOCK = "passes.json", "passes.lock"
 _SCHEMA = "lxgpu.passes/v1"
+_DIGEST = re.compile("[0-9a-f]{64}")
 _WAIT_S, _AGAIN_S = 5.0, 0.01
 
 
@@ -47,7 +48,7 @@ def read_passes(folder: Path) -> tuple[Pass, ...]:
         return ()
     except OSError as error:
         raise _closed(path, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return ()  # whoever had a pass asks for a new one
 
 
@@ -112,7 +113,7 @@ def _lock(path: Path) -> int:
 
 def _write(path: Path, passes: Sequence[Pass]) -> None:
     entries = [[one.digest, one.kind.value, one.name, one.mark, int(one.expires.timestamp())] for one in passes]
-    aside = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}")
+    aside = path.with_name(f".{path.name}.new")  # nobody else has the lock
     try:
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -131,8 +132,13 @@ def _pass(entry: object) -> Pass:
     if not isinstance(entry, list):
         raise TypeError
     digest, kind, name, mark, expires = entry
-    return Pass(str(digest), PassKind(kind), str(name), str(mark), datetime.fromtimestamp(int(expires), UTC))
+    if not _DIGEST.fullmatch(digest):
+        raise ValueError
+    return Pass(digest, PassKind(kind), str(name), str(mark), datetime.fromtimestamp(int(expires), UTC))
 
 
 def _closed(path: Path, error: OSError) -> LxgpuError:
-    return cannot_write(path, error)
+    if isinstance(error, PermissionError) and os.geteuid() != 0:
+        return LxgpuError("not_allowed", f"{path} is root's alone", why=error.strerror or (), fix="run it with sudo")
+    why = error.strerror or str(error)
+    return LxgpuError("inventory_storage", f"{path} cannot be opened", why=why, fix="lxgpu doctor looks for more")

@@ -229,10 +229,12 @@ def test_without_the_daemon_gpu_says_what_still_holds(house: House) -> None:
     status, out, err = gpu(house, "bob")
     assert (status, out) == (8, "")
     assert "your cards stay" in err
+    assert "may be old" in house.ssh("bob", "bash -lic true 2>/dev/null").out
     process = house.start("daemon", "run")
     try:
         assert until(lambda: served(house, "bob"), limit_s=60)
         assert gpu(house, "bob")[0] == 0
+        assert "may be old" not in house.ssh("bob", "bash -lic true 2>/dev/null").out
     finally:
         process.terminate()
         process.communicate(timeout=60)

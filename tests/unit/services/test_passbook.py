@@ -74,7 +74,19 @@ def test_who_reads_again_and_again_sees_each_change_at_once(tmp_path):
     assert reader.read(tmp_path) == ()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "null", '{"schema": 1}', '{"schema": "lxgpu.passes/v1", "passes": [1]}'])
+def _with(*entry):
+    """The file with one entry."""
+    return json.dumps({"schema": "lxgpu.passes/v1", "passes": [entry]})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "[]", "null", '{"schema": 1}', '{"schema": "lxgpu.passes/v1", "passes": [1]}', "\xff",
+        _with("é" * 64, "link", "alice", "m", 4102444800), _with("0" * 64, "key", "alice", "m", 4102444800),
+        _with("0" * 64, "link", "alice", "m", 10**20), _with(0, "link", "alice", "m", 0), _with("0" * 64),
+    ],
+)  # fmt: skip
 def test_a_file_that_is_not_understood_lets_nobody_in_and_is_replaced(tmp_path, content):
     """Whoever had a pass asks for another."""
     (tmp_path / FILE).write_text(content)
