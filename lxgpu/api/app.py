@@ -80,6 +80,9 @@ class GuestUses(Protocol):
     def web(self, name: str) -> GuestLink:
         """A one-time link to the page."""
 
+    def leave(self, name: str) -> GuestAnswer:
+        """End all its sessions at the page, and its links."""
+
     def fault(self, name: str, error: Exception) -> None:
         """Hear of a fault in lxgpu that a request met."""
 
@@ -127,6 +130,12 @@ def guest_document_app(uses: GuestUses) -> FastAPI:
         """A one-time link to the page."""
         me = _asker(request)
         return Json(await me.turns.change(lambda: uses.web(me.name)))
+
+    @app.post("/v1/leave", response_model=GuestAnswer, responses=FAILURES)
+    async def leave(request: Request) -> Response:
+        """End all sessions at the page that speak for the container."""
+        me = _asker(request)
+        return Json(await me.turns.change(lambda: uses.leave(me.name)))
 
     @app.get("/v1/openapi.json", include_in_schema=False)
     async def document() -> Response:

@@ -30,27 +30,36 @@ COLUMNS = (
     metavar="[NAME]",
     help="Print a one-time link: for the container NAME, or for somebody who only looks.",
 )
+@click.option(
+    "--close",
+    is_flag=False,
+    flag_value=_VIEWER,
+    default=None,
+    metavar="[NAME]",
+    help="End all sessions and links of the container NAME, or of those who only look.",
+)
 @click.option("--listen", metavar="ADDR", help="The address to listen on, in place of web.listen.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="The port, in place of web.port; 0: any.")
 @params.output
-def web(out: Output, *, link: str | None, listen: str | None, port: int | None) -> None:
-    """Serve the page until a signal ends it; with --link print a way in, and end.
+def web(out: Output, *, link: str | None, close: str | None, listen: str | None, port: int | None) -> None:
+    """Serve the page until a signal ends it; with --link print a way in, with --close end those there are.
 
     A link opens once, within ten minutes; whoever has it can use it. Inside a container `gpu web` prints one.
     """
-    if link is not None:
-        if listen is not None or port is not None:
-            raise LxgpuError("usage", "--link goes with no other option", fix="lxgpu web --link NAME")
-        show_address(out, _link(out, "" if link == _VIEWER else link))
+    if link is None and close is None:
+        _serve(out, listen=listen, port=port)
         return
-    _serve(out, listen=listen, port=port)
-
-
-def _link(out: Output, name: str) -> Address:
+    if listen is not None or port is not None or (link is not None and close is not None):
+        raise LxgpuError("usage", "--link and --close go with no other option", fix="lxgpu web --link NAME")
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.services import visits  # noqa: PLC0415
 
-    return visits.link(wiring.site(out.screen.note), name)
+    site = wiring.site(out.screen.note)
+    if link is not None:
+        show_address(out, visits.link(site, "" if link == _VIEWER else link))
+    elif close is not None:
+        number = visits.close(site, "" if close == _VIEWER else close)
+        out.screen.note(f"{number} session{'s' * (number != 1)} and links of the page are over")
 
 
 def show_address(out: Output, made: Address) -> None:

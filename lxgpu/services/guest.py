@@ -247,6 +247,13 @@ class Guests:
         made = link(site, name)
         return GuestLink(made.url, made.expires)
 
+    def leave(self, name: str) -> GuestAnswer:
+        """End all its sessions at the page, and the links to it that were not used yet."""
+        from lxgpu.services.visits import close  # noqa: PLC0415 -- see extend
+
+        number = close(self._as(name)[0], name)
+        return GuestAnswer("done", f"{number} session{'s' * (number != 1)} and links of the page are over")
+
     def fault(self, name: str, error: Exception) -> None:
         """A fault of ours goes into the daemon's log."""
         self._site().say(f"a question of {name} met a fault in lxgpu: {type(error).__name__}: {error}")

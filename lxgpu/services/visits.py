@@ -184,6 +184,19 @@ def link(site: Site, name: str = "") -> Address:
     return Address(name or None, f"{site.settings.web.url}/in#{text}", made.expires)
 
 
+def close(site: Site, name: str = "") -> int:
+    """End all sessions and links of a container, or those of all viewers without a name; gives how many there were."""
+    now = site.clock.now()
+    with opened(site.settings.state_dir) as book:
+        left = ended(ended(book.passes, PassKind.SESSION, name), PassKind.LINK, name)
+        gone = [one for one in book.passes if one not in left and one.expires > now]
+        book.passes = left
+    if gone:
+        with site.write() as tx:
+            tx.event("page_closed", name or site.host, detail={"passes": len(gone)})
+    return len(gone)
+
+
 def invite(site: Site, person: str, *, life: timedelta = INVITE_LIFE) -> Address:
     """The address at which a newcomer brings a key, and until when; an earlier one of theirs is void.
 

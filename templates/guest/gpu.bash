@@ -27,7 +27,8 @@ _gpu() {
       reserve) offered="--for --until --at --weekly --model --class --note --help" ;;
       edit) offered="--gpus --for --until --at --note --help" ;;
       run) offered="--gpus --for --help --" ;;
-      why | extend | cancel | web) offered="--help" ;;
+      why | extend | cancel) offered="--help" ;;
+      web) offered="--close --help" ;;
     esac
   fi
   mapfile -t COMPREPLY < <(compgen -W "$offered" -- "$word")

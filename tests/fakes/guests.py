@@ -135,6 +135,11 @@ class FakeGuests:
         self.asked.append(("web", name))
         return GuestLink(f"https://gpu.example/in#{name}", NOW)
 
+    def leave(self, name: str) -> GuestAnswer:
+        """Always one."""
+        self.asked.append(("leave", name))
+        return GuestAnswer("done", "1 session and links of the page are over")
+
     def fault(self, name: str, error: Exception) -> None:
         """Remembered."""
         self.faults.append((name, error))

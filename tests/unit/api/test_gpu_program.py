@@ -410,6 +410,7 @@ def test_web_prints_the_link_alone(inside):
     ran = inside.gpu("web")
     assert (ran.returncode, ran.stdout) == (0, "https://gpu.example/in#alice\n")
     assert "works once" in ran.stderr
+    assert inside.gpu("web", "--close").stdout == "1 session and links of the page are over\n"
 
 
 def test_short_asks_nobody(guests, inside):

@@ -138,6 +138,16 @@ def test_whatever_one_asks_another_stays_as_it_is(lab, caller):
 
 
 @pytest.mark.parametrize("caller", CALLERS)
+def test_who_leaves_ends_no_session_of_another(lab, caller):
+    """Over the socket all of one's own, at the page the one that is shown."""
+    name = caller.partition(":")[0]
+    (other,) = set(NAMES) - {name}
+    assert lab.ask(caller, "POST", "/v1/leave", {"name": other, "session": lab.sessions[other]})[0] == 200
+    assert lab.ask(f"{name}:page", "GET", "/v1/me")[0] == 401
+    assert lab.ask(f"{other}:page", "GET", "/v1/me")[0] == 200
+
+
+@pytest.mark.parametrize("caller", CALLERS)
 def test_each_way_does_what_it_says_for_whom_it_is(lab, caller):
     """So that the test above is about ways that work; in the history stands who asked."""
     name = caller.partition(":")[0]

@@ -10,6 +10,8 @@ import pytest
     [
         ("web", "--link", "alice", "--port", "8080"),
         ("web", "--link", "--listen", "10.0.0.1"),
+        ("web", "--link", "alice", "--close", "alice"),
+        ("web", "--close", "--port", "1"),
         ("web", "--port", "65536"),
         ("keys", "invite", "alice", "--for", "31d"),
         ("keys", "invite", "alice", "--withdraw", "--for", "1d"),

@@ -98,6 +98,21 @@ def test_links_and_sessions_end(site, door):
     assert door.who(second.session) is None
 
 
+def test_all_sessions_and_links_of_one_can_be_ended_at_once(site, door):
+    """Those of a container from inside or by an admin, those of viewers by an admin; an invitation and others' stay."""
+    links = [text_of(visits.link(site, name)) for name in ("alice", "bob", "")]
+    sessions = [door.enter(text_of(visits.link(site, name))).session for name in ("alice", "bob", "")]
+    invitation = text_of(visits.invite(site, "alice"), "join")
+    assert Guests(lambda: site, lambda: None).leave("alice").text == "2 sessions and links of the page are over"
+    assert [door.who(session) is not None for session in sessions] == [False, True, True]
+    refused(lambda: door.enter(links[0]))
+    assert visits.close(site) == 2
+    assert [door.who(session) is not None for session in sessions] == [False, True, False]
+    assert visits.close(site, "alice") == 0
+    assert door.invited(invitation).name == "alice"
+    assert door.enter(links[1]).name == "bob"
+
+
 def test_a_session_ends_with_its_container_and_is_not_that_of_another_of_the_name(site, door):
     """Alice's container is deleted and made anew: a session or a link of the old one is none of the new."""
     link = text_of(visits.link(site, "alice"))
