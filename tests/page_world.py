@@ -157,18 +157,18 @@ class PageWorld:
 
 
 class Page:
-    """The page's process."""
+    """The page's process; `url` is how browsers call it, where a proxy stands before it."""
 
-    def __init__(self, settings_of: PageWorld, *more: str) -> None:
+    def __init__(self, settings_of: PageWorld, *, url: str = "") -> None:
         chosen = settings_of.site.settings
         given = {
             "LXGPU_STATE_DIR": str(chosen.state_dir),
             "LXGPU_RUN_DIR": str(chosen.run_dir),
             "LXGPU_CONFIG": "",
             "PYTHONPATH": str(ROOT),
-        }
+        } | ({"LXGPU_WEB_URL": url} if url else {})
         self.log = settings_of.folder / "page.log"
-        argv = [sys.executable, "-m", "lxgpu", "web", "--listen", "127.0.0.1", "--port", "0", *more]
+        argv = [sys.executable, "-m", "lxgpu", "web", "--listen", "127.0.0.1", "--port", "0"]
         with self.log.open("wb") as log:
             self.env = {**os.environ, **given}
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=self.env, cwd="/")

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 from page_client import ask, session_of, wait_for
+from page_world import Page
 
 VIEWS = ("/", "/calendar", "/calendar?view=week", "/mine", "/part/cards", "/part/calendar", "/part/mine", "/live")
 CHANGES = {
@@ -108,6 +109,27 @@ def test_the_page_answers_to_its_own_names_only(page, host):
 def test_a_forwarded_port_is_no_other_page(page, host):
     """`ssh -L 9999:localhost:8470` shows the page."""
     assert ask(page, "GET", "/alive", Host=host)[0] == 200
+
+
+def test_behind_a_proxy_the_session_is_for_https_only(world):
+    """Its cookie is one that only https may send; the page answers to the name of the proxy."""
+    page = Page(world, url="https://gpu.lab.example")
+    try:
+        link = world.way_in("alice").partition("#")[2]
+        names = {"Host": "gpu.lab.example", "Origin": "https://gpu.lab.example", "X-Forwarded-For": "192.0.2.7"}
+        status, headers, _ = ask(page, "POST", "/in", {"link": link}, **names)
+        assert status == 303
+        cookie, *told = headers["set-cookie"].split("; ")
+        assert cookie.startswith("__Host-lxgpu_session=")
+        assert {"Secure", "HttpOnly", "Path=/", "SameSite=strict"} <= set(told)
+        assert ask(page, "GET", "/", Host="gpu.lab.example", Cookie=cookie)[0] == 200
+        assert ask(page, "GET", "/", Host="gpu.lab.example", Cookie=cookie.removeprefix("__Host-"))[0] == 401
+        assert (
+            ask(page, "POST", "/in", {"link": "x" * 43}, Host="gpu.lab.example", Origin="https://lab.example")[0] == 403
+        )
+        assert ask(page, "GET", "/metrics", **names)[0] == 403
+    finally:
+        page.stop()
 
 
 def test_going_ends_the_session_for_good(page, world):
