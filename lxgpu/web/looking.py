@@ -19,7 +19,7 @@ def views(app: FastAPI, web: Web) -> None:
     @app.get("/")
     async def overview(request: Request) -> Response:
         reader, seen, taste = await reader_of(web, request), web.watch.seen, taste_of(request)
-        mine = await web.parts.mine(seen, reader) if reader.kind == PERSON else None
+        mine = web.parts.seen_of(seen, reader) if reader.kind == PERSON else None
         cards = web.parts.cards(seen, reader, taste)
         return html(web.parts.page("overview", seen, reader, taste, here="/", mine=mine, cards=cards))
 

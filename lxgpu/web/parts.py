@@ -79,6 +79,10 @@ class Parts:
         """How old it all is."""
         return self._render("web/part_age.html.j2", seen, None, taste, {})
 
+    def seen_of(self, seen: Seen, reader: Reader) -> Mine:
+        """The reader's own things as they are published: at once, and the page asks for the daemon's words after."""
+        return mine_of(seen.found, None, reader.name)
+
     async def mine(self, seen: Seen, reader: Reader) -> Mine:
         """The reader's own things, as the daemon says or, while it is away, as it published them."""
         status = None
