@@ -11,7 +11,7 @@ from benchmarks.alone import Ask, Told, told
 from benchmarks.drawing import Series
 from benchmarks.table import Figure
 from lxgpu.policy.brier import Score, score
-from lxgpu.simulate.brier import LABS, measure, pauses
+from lxgpu.simulate.backtest import LABS, measure, pauses
 from lxgpu.simulate.jobs import Lab
 from lxgpu.simulate.synthetic import generate
 

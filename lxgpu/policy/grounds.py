@@ -13,8 +13,8 @@ from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind
-from lxgpu.model.rules import PriorityClass
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.classes import class_of
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.lookup import by_card, owners_by_instance, reservations_by_id
 from lxgpu.policy.tables import once_for_each
@@ -94,11 +94,6 @@ def _held(snapshot: Snapshot) -> Sequence[_Held]:
         runtime_over = (row.since or row.created_at) + timedelta(seconds=chosen.min_runtime_s)
         found.append(_Held(row, end, max(now, runtime_over) + timedelta(seconds=lead)))
     return found
-
-
-def class_of(policy: Policy, class_name: str) -> PriorityClass:
-    """The class of that name; one that the policy no longer has counts as the lowest, with the usual times."""
-    return policy.classes.get(class_name) or PriorityClass(class_name, priority=0)
 
 
 @once_for_each

@@ -9,8 +9,8 @@ from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.model.usage import Use
 from lxgpu.policy import words
+from lxgpu.policy.classes import class_of
 from lxgpu.policy.desk import Desk
-from lxgpu.policy.grounds import class_of
 from lxgpu.policy.stakes import NO_SHOW
 
 RULE = NO_SHOW

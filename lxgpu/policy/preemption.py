@@ -18,7 +18,8 @@ from lxgpu.model.reservation import Kind
 from lxgpu.model.rules import DAY, IdleWhen, PriorityClass
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.model.usage import NOT_JUDGED
-from lxgpu.policy.grounds import any_ground, class_of
+from lxgpu.policy.classes import class_of
+from lxgpu.policy.grounds import any_ground
 from lxgpu.policy.guarantees import Cover, Guarantees, ledger
 from lxgpu.policy.hits import FAIRNESS, hits
 from lxgpu.policy.lookup import reservations_by_id

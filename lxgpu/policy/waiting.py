@@ -17,8 +17,8 @@ from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import out_of_service
+from lxgpu.policy.classes import class_of
 from lxgpu.policy.desk import Desk
-from lxgpu.policy.grounds import class_of
 from lxgpu.policy.pending import ahead_s, need_of
 from lxgpu.policy.placement import fits
 from lxgpu.policy.preemption import candidates

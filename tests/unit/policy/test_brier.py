@@ -1,4 +1,4 @@
-"""Brier scores by hand; tests/unit/simulate/test_brier.py has whole labs."""
+"""Brier scores by hand; tests/unit/simulate/test_backtest.py has whole labs."""
 
 from __future__ import annotations
 

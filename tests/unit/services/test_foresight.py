@@ -17,7 +17,7 @@ from lxgpu.services import observe
 from lxgpu.services.foresight import FILE, RENEW, STALE, Past, expected_free, foresee, foreseen, look_back, renew
 from lxgpu.services.longwatch import LongWatch
 from lxgpu.services.tick import look, tick
-from lxgpu.simulate.brier import LABS, history
+from lxgpu.simulate.backtest import LABS, history
 
 STEP = timedelta(minutes=10)
 NAMES = ("alice", "bob", "carol", "dave")

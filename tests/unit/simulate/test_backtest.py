@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from lxgpu.policy.brier import LEAST_DAYS, Score, score
-from lxgpu.simulate.brier import AHEAD_S, LABS, history, measure, pauses
+from lxgpu.simulate.backtest import AHEAD_S, LABS, history, measure, pauses
 from lxgpu.simulate.jobs import Burst, Job, Lab, Workload
 from lxgpu.simulate.synthetic import generate
 
