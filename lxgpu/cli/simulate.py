@@ -85,12 +85,13 @@ def simulate(
 ) -> None:
     """Try rules and policies in virtual time: on a trace, a made-up lab, or on what was asked for here.
 
-    FILE is a trace; its kind is known by its header. Each --rule is a run of its own, and lxgpu one for each --policy;
-    without either, lxgpu runs alone. WAIT is from the submission to the first start, JCT to the end; P95 is the wait
-    that 19 of 20 jobs do not exceed. USE is the share of all card time with work that was not lost. PREEMPTED counts
-    how often somebody had to stop, LOST what that cost in GPU-hours. -o wide adds MISSED deadlines, idle cards that
-    were RECLAIMED (in GPU-hours) and how often that was FALSE, jobs that NEVER started, were LEFT OUT since they are
-    larger than the lab, and what the run took. docs/simulate.md says what is modelled and what is not.
+    FILE is a trace (- is what comes in); its kind is known by its header. Each --rule is a run of its own, and lxgpu
+    one for each --policy; without either, lxgpu runs alone. WAIT is from the submission to the first start, JCT to the
+    end; P95 is the wait that 19 of 20 jobs do not exceed. USE is the share of all card time with work that was not
+    lost. PREEMPTED counts how often somebody had to stop, LOST what that cost in GPU-hours. -o wide adds MISSED
+    deadlines, idle cards that were RECLAIMED (in GPU-hours) and how often that was FALSE, jobs that NEVER started, were
+    LEFT OUT since they are larger than the lab, and what the run took. docs/simulate.md says what is modelled and what
+    is not.
     """
     try:
         from lxgpu.cli.simulateinput import Wanted  # noqa: PLC0415 -- not for --help

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,15 +62,17 @@ class Lines:
 def opened(path: Path) -> Iterator[Lines]:
     """Opens a file, gzipped or not (by its first bytes, not by its name), with or without a byte order mark.
 
+    `-` is what comes in.
+
     Raises:
         LxgpuError: `bad_file`: it cannot be read to its end.
     """
     try:
-        with open_regular(path) as raw:
+        with os.fdopen(0, "rb", closefd=False) if str(path) == "-" else open_regular(path) as raw:
             packed = raw.peek(len(_GZIP)).startswith(_GZIP)
             data = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
             with io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape") as file:
-                yield Lines(str(path), file)
+                yield Lines("what came in" if str(path) == "-" else str(path), file)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise LxgpuError("bad_file", f"{path} cannot be read", why=reason) from error

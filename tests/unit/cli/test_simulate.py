@@ -62,6 +62,16 @@ def test_each_rule_is_an_item_with_exactly_the_fields_that_are_promised(lxgpu, t
     assert "warning: 1 job is larger than the lab of 2 GPUs and left out" in ran.stderr
 
 
+def test_a_trace_may_come_in(lxgpu, trace):
+    """As `-`, with the figures of the same file."""
+    said = ("--rule", "fifo", "-o", "json")
+    words = [sys.executable, "-m", "lxgpu", "simulate", "-", *LAB, *said]
+    came = subprocess.run(words, input=JOBS, capture_output=True, text=True, check=True, cwd=ROOT)
+    of_file = json.loads(lxgpu("simulate", trace, *LAB, *said).stdout)["items"][0]
+    (item,) = json.loads(came.stdout)["items"]
+    assert {**item, "wall_s": 0} == {**of_file, "wall_s": 0}
+
+
 def test_the_same_again_gives_the_same_figures(lxgpu, trace):
     """The same again gives the same figures, but for the time it took."""
     words = ("simulate", trace, *LAB, "--rule", "fifo-skip", "-o", "json")
