@@ -1,6 +1,7 @@
 """site.yml on a bare Debian: rehearsed, run, run again; then what it has made, and what it leaves alone.
 
-The driver's role is left out: there is no card, and no kernel module can be loaded in a container.
+The driver's role is left out of these: there is no card, and no kernel module can be loaded in a container. It has a
+test of its own, with those packages that bring no module.
 """
 
 from __future__ import annotations
@@ -294,3 +295,29 @@ def test_another_wheel_of_the_same_number_is_another_release(second, server, val
     assert running not in {"0", pid}
     assert now in server.run("sh", "-c", f"tr '\\0' ' ' </proc/{running}/cmdline")
     assert _site(hosts, "--tags", "lxgpu").changed == 0
+
+
+def test_the_driver_is_of_one_branch_and_no_reboot_is_made_for_it(server, values, tmp_path):
+    """Packages come of the branch alone; a reboot that is needed is told, and not made; a second run is quiet."""
+    for name, body in (
+        ("modinfo", "echo 535.261.03"),
+        ("modprobe", "exit 1"),
+    ):  # a driver that is there and cannot be loaded
+        script = f'printf "#!/bin/sh\n{body}\n" >/usr/local/sbin/{name} && chmod 755 /usr/local/sbin/{name}'
+        server.run("sh", "-c", script)
+    booted = server.run("systemctl", "show", "-p", "UserspaceTimestampMonotonic", "--value")
+    packages = {"nvidia_driver_packages": ["nvidia-modprobe", "nvidia-persistenced"]}
+    hosts = write_inventory(tmp_path / "hosts.yml", "server", {**values, **packages})
+    first = play("site.yml", hosts, "--tags", "nvidia_driver")
+    assert not first.failed, first.output
+    assert "NVML answers only after a reboot" in " ".join(first.output.split())
+    assert "Candidate: 535." in server.run("apt-cache", "policy", "nvidia-smi")
+    assert '"nvidia-"' in server.run("apt-config", "dump", "Unattended-Upgrade::Package-Blacklist")
+    for unit in ("nvidia-persistenced.service", "lxgpu-nvidia-nodes.service"):
+        assert server.run("systemctl", "is-enabled", unit).strip() == "enabled"
+    again = play("site.yml", hosts, "--tags", "nvidia_driver")
+    assert (again.failed, again.changed) == (False, 0), again.output
+    assert server.run("systemctl", "show", "-p", "UserspaceTimestampMonotonic", "--value") == booted
+    other = play("site.yml", hosts, "--tags", "nvidia_driver", "-e", "nvidia_driver_branch=525")
+    assert not other.failed, other.output
+    assert "Candidate: (none)" in server.run("apt-cache", "policy", "nvidia-smi")
