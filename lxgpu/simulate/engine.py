@@ -73,12 +73,13 @@ class _Vain:
         self._floor, self._turns = floor, 0
         self._batch = [number for number, job in enumerate(floor.jobs) if not job.bursts]
         self._most = VAIN + VAIN_EACH * len(self._batch)
+        self._every = max(_LOOK, len(self._batch))
         self._stops, self._gain = 0, 0.0
 
     def look(self) -> None:
-        """Now and then, since it costs a look at each job."""
+        """Now and then: it costs a look at each job, so it comes after as many turns as there are jobs."""
         self._turns += 1
-        if self._turns % _LOOK:
+        if self._turns % self._every:
             return
         floor = self._floor
         stops = sum(floor.stops[number] for number in self._batch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from lxgpu.errors import LxgpuError
@@ -206,3 +208,27 @@ def test_who_is_stopped_often_and_saves_a_little_each_time_gets_done():
     floor = Floor([Job("a", "a", 1, 0.0, turns + 0.5, checkpoint_s=1, restart_s=0)], Lab(1, 1))
     play(floor, InVain(floor))
     assert floor.stops[0] == turns
+
+
+def test_a_job_costs_the_same_work_in_a_long_trace_as_in_a_short_one():
+    """Counted in calls, where the queue stays as short: nothing looks at all jobs again and again."""
+    short, long = (_calls(count) / count for count in (500, 16_000))
+    assert long < 1.1 * short
+
+
+def _calls(count: int) -> int:
+    """How many calls it takes to play so many jobs, each done before the next one comes."""
+    floor = Floor([Job(str(number), "a", 1, 10.0 * number, 5.0) for number in range(count)], Lab(1, 1))
+    rule, calls = Fifo(floor), 0
+
+    def hear(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    before = sys.getprofile()
+    sys.setprofile(hear)
+    try:
+        play(floor, rule)
+    finally:
+        sys.setprofile(before)
+    return calls
