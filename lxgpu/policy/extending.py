@@ -18,6 +18,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import cards_of, entitlement
 from lxgpu.policy.booking import admit_booking
 from lxgpu.policy.calendar import Skyline, Span
+from lxgpu.policy.noshow import outlasts
 from lxgpu.policy.outlook import outlook
 from lxgpu.policy.preemption import lead_s
 from lxgpu.units import format_duration, short_duration
@@ -202,7 +203,8 @@ def _granted(snapshot: Snapshot, blocks: tuple[_Block, ...], seconds: int) -> Ex
             start = block.booking.start or block.booking.created_at
             rows.append(replace(block.booking, until=until, duration_s=int((until - start).total_seconds())))
         for row in block.rows:
-            rows.append(replace(row, until=until))
+            if block.booking is None or not outlasts(row, replace(block.booking, until=until)):
+                rows.append(replace(row, until=until))
             why = f"{short_duration(seconds)} more than until {_show(snapshot, block.end)}"
             steps.append(PlannedStep("extend", row.instance, row.slot.gpu, until, why))
     return Extended(Plan(Verdict.GRANTED, steps=tuple(steps), when=min(ends)), tuple(rows), until=min(ends))

@@ -20,6 +20,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.closing import end
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.edit import decide_edit
+from lxgpu.policy.noshow import outlasts
 from lxgpu.policy.reserve import Decided, decide_reserve
 from lxgpu.ports import Tx
 from lxgpu.services import observe
@@ -142,7 +143,7 @@ def cancel(
         for one in rows:
             end(desk, one, ReservationState.CANCELLED, f"cancelled by {site.actor}")
             for held in desk.live(one.id):
-                if held.state in KEPT:
+                if held.state in KEPT and not outlasts(held, one):
                     desk.put(replace(held, until=now.now))
         write_down(site, tx, now, desk.agenda())
         return tuple(desk.reservations[one.id] for one in rows)
@@ -184,9 +185,10 @@ def edit(
         tx.put(changed)
         mine = sorted((held for held in now.records.held_by(row.instance) if held.reservation == row.id), key=_newest)
         for position, held in enumerate(mine):
-            if position >= changed.gpus:
-                tx.put(replace(held, reservation=None, until=now.now))  # no part of it any more: it goes to who waits
-            elif changed.until != current.until:
+            if position >= changed.gpus:  # no part of it any more: it goes to who waits, or is the lease it was before
+                left = held.until if outlasts(held, current) else now.now
+                tx.put(replace(held, reservation=None, until=left))
+            elif changed.until != current.until and not (outlasts(held, current) and outlasts(held, changed)):
                 tx.put(replace(held, until=changed.until))
         tx.event("edited", changed.instance, rule=changed.kind.value, detail=_facts(changed, decided.plan))
         return changed

@@ -27,6 +27,7 @@ class FakeGuests:
         self.held: dict[str, list[GuestGpu]] = {}
         self.bookings: dict[str, str] = {}
         self.sizes: dict[str, int] = {}
+        self.ahead: set[str] = set()
         self.faults: list[tuple[str, Exception]] = []
         self.busy: set[str] = set()
         self.broken = False
@@ -40,11 +41,17 @@ class FakeGuests:
         at = NOW + timedelta(seconds=since)
         self.held[name] = [GuestGpu(slot, slot, None, "RTX 3090", "active", at, None) for slot in slots]
 
-    def book(self, name: str, gpus: int) -> str:
-        """A booking of a container; gives its id."""
+    def book(self, name: str, gpus: int, *, ahead: bool = True) -> str:
+        """A booking of a container, or a request for as soon as it can be; gives its id."""
         key = f"r{len(self.bookings) + 1}"
         self.bookings[key], self.sizes[key] = name, gpus
+        self.ahead |= {key} if ahead else set()
         return key
+
+    def _row(self, key: str) -> GuestReservation:
+        kind = "booking" if key in self.ahead else "request"
+        ends = NOW + timedelta(hours=1)
+        return GuestReservation(key, kind, self.sizes.get(key, 1), "*", "scheduled", NOW, 3600, NOW, ends, None)
 
     def status(self, name: str) -> GuestStatus:
         """What it holds."""
@@ -56,7 +63,7 @@ class FakeGuests:
         if self.broken:
             raise RuntimeError("/secret/path")
         gpus = tuple(self.held.get(name, ()))
-        mine = tuple(_reservation(key, self.sizes.get(key, 1)) for key, whose in self.bookings.items() if whose == name)
+        mine = tuple(self._row(key) for key, whose in self.bookings.items() if whose == name)
         lines = (
             "1 of 2 GPUs free",
             f"{name} holds {len(gpus)} GPUs",
@@ -97,8 +104,8 @@ class FakeGuests:
             ("reserve", name, gpus, seconds, at, model, *sorted(item for item in more.items() if item[1]))
         )
         self._check(name, gpus)
-        key = self.book(name, gpus)
-        return GuestAnswer("done", f"{key}: booked", reservations=(_reservation(key, gpus),))
+        key = self.book(name, gpus, ahead=at is not None)
+        return GuestAnswer("done", f"{key}: booked", reservations=(self._row(key),))
 
     def may(self, name: str, *, gpus: int) -> GuestAnswer:
         """More than two are over the limit."""
@@ -127,8 +134,7 @@ class FakeGuests:
         if isinstance(gpus, int):
             self._check(name, gpus)
             self.sizes[identifier] = gpus
-        row = _reservation(identifier, self.sizes.get(identifier, 1))
-        return GuestAnswer("done", f"changed: {identifier}", reservations=(row,))
+        return GuestAnswer("done", f"changed: {identifier}", reservations=(self._row(identifier),))
 
     def web(self, name: str) -> GuestLink:
         """Always the same."""
@@ -144,6 +150,3 @@ class FakeGuests:
         """Remembered."""
         self.faults.append((name, error))
 
-
-def _reservation(key: str, gpus: int) -> GuestReservation:
-    return GuestReservation(key, "booking", gpus, "*", "scheduled", NOW, 3600, NOW, NOW + timedelta(hours=1), None)

@@ -286,6 +286,15 @@ def test_run_with_a_time_asks_for_its_cards_once(guests, inside):
     assert [asked[2:4] for asked in guests.uses.asked if asked[0] == "reserve"] == [(2, 14400)]
 
 
+def test_run_with_a_time_does_not_wait_for_a_booking_of_another_day(guests, inside):
+    """What is booked for later is no answer to who asks for cards now."""
+    guests.uses.book("alice", 2)
+    running = inside.start("run", "--gpus", "1", "--for", "10m", "--", "sh", "-c", "exit 5")
+    assert until(lambda: any(asked[0] == "reserve" for asked in guests.uses.asked))
+    guests.uses.give("alice", "GPU-1")
+    assert running.wait(20) == 5
+
+
 def test_run_ends_when_a_taken_card_comes_back_no_more(guests, inside):
     """No claim, no booking: it says so and ends as its command ended."""
     guests.uses.give("alice", "GPU-1")

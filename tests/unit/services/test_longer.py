@@ -138,3 +138,45 @@ def test_a_keep_without_a_reason_is_none(site):
             way(site, "alice", seconds=HOUR, reason=" ")
         assert caught.value.code == "usage"
     assert site.inventory.read().keeps == ()
+
+
+@pytest.fixture
+def both(tmp_path):
+    """Alice has a card for three days, and with it a booking of two cards for an hour, begun now."""
+    made = make_site(tmp_path, gpus=2, policy=lab_policy())
+    newcomer(made, "alice", gpus=1, lease_s=72 * HOUR)
+    (begun,) = reserve(made, ReserveRequest("alice", "alice", gpus=2, duration_s=HOUR)).reservations
+    assert begun.state is ReservationState.ACTIVE
+    return made, begun
+
+
+def ends(site):
+    """When her cards go, in hours from now, the first one first."""
+    now = site.clock.now()
+    return sorted(round((row.until - now).total_seconds() / HOUR) for row in site.inventory.read().held_by("alice"))
+
+
+def test_what_was_hers_for_longer_than_a_booking_is_not_shortened_with_it(both):
+    """To extend, to edit or to give up a booking leaves the lease of a card that it took over as long as it was."""
+    site, begun = both
+    assert ends(site) == [1, 72]
+    extending.extend(site, "alice", seconds=4 * HOUR)
+    assert ends(site) == [5, 72]
+    edit(site, begun.id, until=site.clock.now() + timedelta(hours=2))
+    assert ends(site) == [2, 72]
+    cancel(site, begun.id)
+    assert ends(site) == [0, 72]
+
+
+def test_a_booking_that_grows_beyond_a_lease_takes_its_card_along(both):
+    """Who has booked two cards until then has both until then."""
+    site, begun = both
+    edit(site, begun.id, until=site.clock.now() + timedelta(hours=80))
+    assert ends(site) == [80, 80]
+
+
+def test_a_card_that_leaves_a_booking_is_the_lease_it_was_before(both):
+    """Made smaller by one, the card of the lease or the other one goes; the lease is no shorter."""
+    site, begun = both
+    edit(site, begun.id, gpus=1)
+    assert ends(site) in ([0, 72], [1, 72])
