@@ -28,6 +28,8 @@ from lxgpu.services.views import InstanceView
 FILE = "status.json"
 _PASS = 0o011
 SCHEMA = "lxgpu.published/v1"
+MOST_CHARACTERS = 64 * 1024 * 1024
+"""What is longer was written by nobody of ours: a lab of 200 containers and 1,000 bookings has a megabyte."""
 STALE_S = 90.0
 """The daemon writes at least every 30 s; what is older than this was written by one that has gone, or hangs."""
 
@@ -116,11 +118,13 @@ def write(folder: Path, published: Published) -> None:
 def read(folder: Path) -> Published | None:
     """What was published last; None when nothing was, or it is not to be read or understood."""
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        with (folder / FILE).open(encoding="utf-8") as file:
+            text = file.read(MOST_CHARACTERS + 1)
+        found = json.loads(text) if len(text) <= MOST_CHARACTERS else {}
         if found.get("schema") != SCHEMA:
             return None
         return revive(Published, found)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 SOCKET = Path("page/api.sock")
 """The door below the run directory."""
-READ_S, CHANGE_S = 6.0, 40.0
-"""So long an answer is waited for: of a question, and of a change, which may wait for its turn."""
+READ_S, CHANGE_S, KEY_S = 6.0, 40.0, 110.0
+"""So long an answer is waited for: of a question, of a change, which may wait for its turn, and of a newcomer's key,
+which goes into a container that may be slow; the daemon ends each after 120 s."""
 _MOST_BYTES = 4 * 1024 * 1024
 _MOST_AT_ONCE = 32
 
@@ -55,9 +56,11 @@ class Door:
         """A question. Raises `DoorError`, `RefusedError`."""
         return await self._ask("GET", route, session, None, READ_S)
 
-    async def post(self, route: str, body: Mapping[str, object], session: str = "") -> Mapping[str, Any]:
+    async def post(
+        self, route: str, body: Mapping[str, object], session: str = "", *, limit_s: float = CHANGE_S
+    ) -> Mapping[str, Any]:
         """A change. Raises `DoorError`, `RefusedError`."""
-        return await self._ask("POST", route, session, body, CHANGE_S)
+        return await self._ask("POST", route, session, body, limit_s)
 
     async def _ask(
         self, method: str, route: str, session: str, body: Mapping[str, object] | None, limit_s: float

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from lxgpu.web.asking import LANGUAGE_COOKIE, LOOK_COOKIE, Web, fields_of, html, reader_of, taste_of
-from lxgpu.web.door import DoorError, RefusedError
+from lxgpu.web.door import CHANGE_S, KEY_S, DoorError, RefusedError
 from lxgpu.web.parts import LOOKS
+from lxgpu.web.sessions import Reader
 from lxgpu.web.words import LANGUAGES
 
+_OVER = 401
+"""The daemon's status for a session that is over."""
 _YEAR_S = 365 * 86400
 _SESSION_S = 7 * 86400
 _OWN_PATH = re.compile(r"/[A-Za-z0-9/_.-]{0,80}(\?[A-Za-z0-9=&_.-]{0,120})?")
@@ -41,10 +43,14 @@ def coming_in(app: FastAPI, web: Web) -> None:
     @app.post("/out")
     async def leave(request: Request) -> Response:
         reader = await reader_of(web, request)
-        if reader.sent((await fields_of(request)).get("token", "")):
-            web.sessions.forget(reader.session)
-            with suppress(RefusedError, DoorError):  # over for this browser all the same; the daemon forgets it in time
-                await web.door.post("/v1/leave", {}, reader.session)
+        if not reader.sent((await fields_of(request)).get("token", "")):
+            return RedirectResponse("/", 303)
+        web.sessions.forget(reader.session)
+        try:
+            await web.door.post("/v1/leave", {}, reader.session)
+        except (RefusedError, DoorError) as error:
+            if not (isinstance(error, RefusedError) and error.status == _OVER):
+                return _still_in(web, request, reader)
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(web.cookie, path="/", secure=web.secure, httponly=True, samesite="strict")
         return answer
@@ -56,6 +62,12 @@ def coming_in(app: FastAPI, web: Web) -> None:
         if known is not None and value in known[1]:
             _cookie(answer, known[0], value, _YEAR_S, secure=web.secure)
         return answer
+
+
+def _still_in(web: Web, request: Request, reader: Reader) -> Response:
+    """The session could not be ended: whoever believed that it was over would leave a door open behind them."""
+    error = {"code": "still_in", "what": "", "why": (), "fix": ""}
+    return html(web.parts.page("problem", web.watch.seen, reader, taste_of(request), error=error, here="/"), 503)
 
 
 def _cookie(answer: Response, name: str, value: str, age_s: int, *, secure: bool) -> None:
@@ -75,15 +87,18 @@ def newcomers(app: FastAPI, web: Web) -> None:
 
     @app.post("/join/key")
     async def key(request: Request) -> Response:
-        return await _told(web, "/v1/key", request, ("token", "key"))
+        return await _told(web, "/v1/key", request, ("token", "key"), limit_s=KEY_S)
 
 
-async def _told(web: Web, route: str, request: Request, names: tuple[str, ...]) -> Response:
+async def _told(
+    web: Web, route: str, request: Request, names: tuple[str, ...], *, limit_s: float = CHANGE_S
+) -> Response:
     """What the daemon says, as JSON for our own script."""
     given = await fields_of(request)
     t = web.parts.words(web.watch.seen, taste_of(request))
     try:
-        return JSONResponse(dict(await web.door.post(route, {name: given.get(name, "") for name in names})))
+        body = {name: given.get(name, "") for name in names}
+        return JSONResponse(dict(await web.door.post(route, body, limit_s=limit_s)))
     except RefusedError as error:
         return JSONResponse({"error": " ".join([error.what, *error.why])}, error.status)
     except DoorError:

@@ -68,14 +68,8 @@ def guard(app: App, names: Names) -> App:
         if scope["method"] in _SAFE:
             await app(scope, receive, _with_headers(send))
             return
-        try:
-            async with asyncio.timeout(READ_S):
-                body = await _whole(receive)
-        except TimeoutError:
-            await _refuse(send, 408, "the request did not come to its end in time")
-            return
+        body = await _body(receive, send)
         if body is None:
-            await _refuse(send, 413, f"a request has {BODY_BYTES // 1024} KiB at most")
             return
         given = False
 
@@ -122,13 +116,28 @@ def _is_address(name: str) -> bool:
     return True
 
 
+async def _body(receive: Receive, send: Send) -> bytes | None:
+    """The body; None when there is nothing more to do: it was refused, or its sender has gone."""
+    try:
+        async with asyncio.timeout(READ_S):
+            body = await _whole(receive)
+    except TimeoutError:
+        await _refuse(send, 408, "the request did not come to its end in time")
+        return None
+    except ConnectionResetError:
+        return None
+    if body is None:
+        await _refuse(send, 413, f"a request has {BODY_BYTES // 1024} KiB at most")
+    return body
+
+
 async def _whole(receive: Receive) -> bytes | None:
-    """The body; None when it is too large."""
+    """The body; None when it is too large. Raises `ConnectionResetError` when the caller has gone."""
     parts, size, more = [], 0, True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            return b""
+            raise ConnectionResetError
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > BODY_BYTES:

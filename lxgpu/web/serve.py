@@ -137,7 +137,7 @@ def run(place: Place, texts: Texts, say: Progress, *, ready: Callable[[int], Non
 def _web(place: Place, texts: Texts, say: Progress) -> Web:
     folder = shipped("templates") / "web"
     statics, door = Statics(folder / "static"), Door(place.run_dir)
-    watch = Watch(place.state_dir)
+    watch = Watch(place.state_dir, say=say)
     return Web(
         watch=watch,
         door=door,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from lxgpu.ports import Progress
 from lxgpu.services import statusfile
 from lxgpu.services.statusfile import STALE_S, Published
 
@@ -38,16 +39,31 @@ class Seen:
 class Watch:
     """Knows what is published now, and wakes who waits for the next."""
 
-    def __init__(self, folder: Path, *, look_s: float = LOOK_S) -> None:
-        self._folder, self._look_s = folder, look_s
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        look_s: float = LOOK_S,
+        say: Progress = lambda _text: None,
+        read: Callable[[Path], Published | None] = statusfile.read,
+    ) -> None:
+        self._folder, self._look_s, self._say, self._read = folder, look_s, say, read
         self._stamp: tuple[int, int, int] | None = None
         self._changed = asyncio.Event()
         self.seen = Seen()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Look until cancelled. A look that fails is said once, and the next one comes all the same."""
+        told = ""
         while True:
-            await self.look()
+            try:
+                await self.look()
+                told = ""
+            except Exception as error:  # noqa: BLE001 -- whatever is in the file, nobody else would ever look again
+                trouble = f"{statusfile.FILE} cannot be shown: {type(error).__name__}: {error}"
+                if trouble != told:
+                    self._say(trouble)
+                told = trouble
             await asyncio.sleep(self._look_s)
 
     async def look(self) -> None:
@@ -55,7 +71,7 @@ class Watch:
         stamp = _stamp(self._folder / statusfile.FILE)
         if stamp == self._stamp and self.seen.version:
             return
-        found = await asyncio.to_thread(statusfile.read, self._folder) if stamp else None
+        found = await asyncio.to_thread(self._read, self._folder) if stamp else None
         parts = await asyncio.to_thread(_parts, found) if found else ()
         self._stamp = stamp
         self.seen = Seen(self.seen.version + 1, found, parts)

@@ -149,4 +149,3 @@ class FakeGuests:
     def fault(self, name: str, error: Exception) -> None:
         """Remembered."""
         self.faults.append((name, error))
-

@@ -136,10 +136,25 @@ def test_going_ends_the_session_for_good(page, world):
     """In this browser, in the daemon, and in what the page remembers."""
     cookie, token = session_of(page, world, "carol")
     assert ask(page, "GET", "/", Cookie=cookie)[0] == 200
-    assert ask(page, "POST", "/out", {"token": "0" * 32}, Cookie=cookie, Origin=page.url)[0] == 303
+    status, headers, _ = ask(page, "POST", "/out", {"token": "0" * 32}, Cookie=cookie, Origin=page.url)
+    assert (status, headers.get("set-cookie")) == (303, None)
     assert ask(page, "GET", "/", Cookie=cookie)[0] == 200, "somebody else's form logs nobody out"
     assert ask(page, "POST", "/out", {"token": token}, Cookie=cookie, Origin=page.url)[0] == 303
     assert ask(page, "GET", "/", Cookie=cookie)[0] == 401
+
+
+def test_who_cannot_be_logged_out_is_told_so_and_stays_in(page, world):
+    """While the daemon is away nobody ends a session, and nobody may believe that it has ended."""
+    cookie, token = session_of(page, world, "carol")
+    assert ask(page, "GET", "/", Cookie=cookie)[0] == 200
+    world.close()
+    try:
+        status, headers, text = ask(page, "POST", "/out", {"token": token}, Cookie=cookie, Origin=page.url)
+        assert (status, headers.get("set-cookie")) == (503, None)
+        assert "still logged in" in text
+    finally:
+        world.open()
+    assert ask(page, "GET", "/", Cookie=cookie)[0] == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/in", "/join", "/alive", "/static/x/page.css", "/nowhere"])

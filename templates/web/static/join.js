@@ -77,6 +77,7 @@
     byId("joined").hidden = false;
     byId("joined").focus();
   };
+  let made = null;
   const busily = async (button, work) => {
     button.disabled = true;
     try {
@@ -90,18 +91,20 @@
 
   byId("make").addEventListener("click", (event) =>
     busily(event.target, async () => {
-      let made;
       try {
-        made = await make();
+        made = made || (await make());
       } catch {
         byId("make-not").hidden = false;
         return;
       }
       known.file = `lxgpu_${known.name}`;
+      // The private half is kept first: the key may be taken although the answer gets lost. Once more brings the same one.
+      if (!saved) {
+        saved = made.file;
+        save();
+      }
       await bring(made.open);
-      saved = made.file;
       byId("saved").hidden = false;
-      save();
     }),
   );
   byId("again").addEventListener("click", save);

@@ -110,8 +110,13 @@ def test_a_folder_that_cannot_be_written_is_one_error(site, daemon):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", '{"schema": "lxgpu.published/v2"}', '{"schema": "lxgpu.published/v1"}', "\x00"]
-)
+    "text",
+    [
+        "", "{", "[]", "null", '{"schema": "lxgpu.published/v2"}', '{"schema": "lxgpu.published/v1"}', "\x00",
+        "[" * 100_000,
+    ],
+    ids=range(8),
+)  # fmt: skip
 def test_what_cannot_be_understood_is_as_good_as_nothing(tmp_path, text):
     """Half a file, another version, somebody's joke: no fault, no answer."""
     (tmp_path / "status.json").write_text(text)
