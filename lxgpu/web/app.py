@@ -12,9 +12,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from lxgpu.web import doing, entering, looking
-from lxgpu.web.asking import NobodyError, Web, html, taste_of
+from lxgpu.web.asking import Web, html, taste_of
 from lxgpu.web.metrics import CONTENT_TYPE, exposition
-from lxgpu.web.sessions import UnknownError
+from lxgpu.web.sessions import NobodyError, UnknownError
+from lxgpu.web.trouble import Trouble, told
 
 _FOREVER = "public, max-age=31536000, immutable"
 
@@ -79,18 +80,18 @@ def _errors(app: FastAPI, web: Web) -> None:
         answer = web.parts.page("login", web.watch.seen, None, taste_of(request), here="/", foreign=_foreign(request))
         return html(answer, 401)
 
-    async def unknown(request: Request, _: Exception) -> Response:
-        return html(web.parts.page("away", web.watch.seen, None, taste_of(request), here="/"), 503)
+    async def unknown(request: Request, error: Exception) -> Response:
+        code = error.code if isinstance(error, UnknownError) else "away"
+        if request.headers.get("hx-request"):
+            return told(web, request, None, Trouble(503, code))
+        return html(web.parts.page("away", web.watch.seen, None, taste_of(request), here="/", code=code), 503)
 
     async def fault(request: Request, error: Exception) -> Response:
         web.say(f"a fault in the page at {request.url.path[:80]!r}: {type(error).__name__}: {error}")
-        values = {"error": {"code": "internal", "what": "", "why": (), "fix": ""}, "here": "/"}
-        return html(web.parts.page("problem", web.watch.seen, None, taste_of(request), **values), 500)
+        return told(web, request, None, Trouble(500, "internal"))
 
     async def nowhere(request: Request, _: Exception) -> Response:
-        error = {"code": "not_found", "what": "", "why": (), "fix": ""}
-        values = {"error": error, "here": "/"}
-        return html(web.parts.page("problem", web.watch.seen, None, taste_of(request), **values), 404)
+        return told(web, request, None, Trouble(404, "not_found"))
 
     app.add_exception_handler(NobodyError, nobody)
     app.add_exception_handler(UnknownError, unknown)

@@ -11,8 +11,9 @@ from lxgpu.ports import Progress
 from lxgpu.web.door import Door
 from lxgpu.web.forms import Fields, fields
 from lxgpu.web.live import Streams
+from lxgpu.web.own import Own
 from lxgpu.web.parts import LOOKS, Parts, Taste
-from lxgpu.web.sessions import ANYBODY, COOKIE, SAFE_COOKIE, Reader, Sessions, UnknownError
+from lxgpu.web.sessions import ANYBODY, COOKIE, SAFE_COOKIE, NobodyError, Reader, Sessions, UnknownError
 from lxgpu.web.statics import Statics
 from lxgpu.web.watching import Watch
 from lxgpu.web.words import chosen
@@ -27,6 +28,7 @@ class Web:
     watch: Watch
     door: Door
     sessions: Sessions
+    own: Own
     statics: Statics
     parts: Parts
     streams: Streams
@@ -37,10 +39,6 @@ class Web:
     def cookie(self) -> str:
         """What the session's cookie is called."""
         return SAFE_COOKIE if self.secure else COOKIE
-
-
-class NobodyError(Exception):
-    """There is no session, and one is needed."""
 
 
 def taste_of(request: Request) -> Taste:

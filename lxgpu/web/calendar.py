@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from lxgpu.model.cardnames import short_model, short_uuids
-from lxgpu.services.calendarview import Line
+from lxgpu.services.calendarview import Bar, Line
 from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.statusfile import Published
 from lxgpu.web.cards import people
@@ -157,7 +158,8 @@ def _bars(
     colours: Mapping[str, Mark],
     me: str,
 ) -> Iterable[BarModel]:
-    for at, bar in enumerate(line.bars):
+    keys: Counter[str] = Counter()
+    for bar in line.bars:
         over = bar.until is not None and bar.until <= now
         if over or bar.start >= axis.end or (bar.until is not None and bar.until <= axis.start):
             continue
@@ -165,7 +167,7 @@ def _bars(
         column = min(axis.column(bar.start), COLUMNS + 1 - LEAST)
         width = max(axis.column(bar.until or axis.end) - column, LEAST)
         yield BarModel(
-            key=f"b{number}-{at}",
+            key=_key(f"b{number}" if line.uuid else "u", bar, keys),
             column=column,
             width=min(width, COLUMNS + 1 - column),
             kind=bar.kind.value,
@@ -180,6 +182,13 @@ def _bars(
             early=bar.start < axis.start,
             late=bar.until is None or bar.until > axis.end,
         )
+
+
+def _key(line: str, bar: Bar, keys: Counter[str]) -> str:
+    """The same for as long as it is the same bar, whatever comes and goes beside it: the focus stays on it."""
+    key = f"{line}-{bar.of or int(bar.start.timestamp())}"
+    keys[key] += 1
+    return key if keys[key] == 1 else f"{key}-{keys[key]}"
 
 
 def _midnight(now: datetime, zone: tzinfo, ahead: int) -> datetime:

@@ -16,6 +16,10 @@ SOCKET = Path("page/api.sock")
 READ_S, CHANGE_S, KEY_S = 6.0, 40.0, 110.0
 """So long an answer is waited for: of a question, of a change, which may wait for its turn, and of a newcomer's key,
 which goes into a container that may be slow; the daemon ends each after 120 s."""
+GLANCE_S = 1.5
+"""And so long for what a page can be shown without."""
+NO_SESSION = 401
+"""The status of an answer to a session that the daemon does not know."""
 _MOST_BYTES = 4 * 1024 * 1024
 _MOST_AT_ONCE = 32
 
@@ -52,9 +56,9 @@ class Door:
         self._path = run_dir / SOCKET
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)
 
-    async def get(self, route: str, session: str = "") -> Mapping[str, Any]:
+    async def get(self, route: str, session: str = "", *, limit_s: float = READ_S) -> Mapping[str, Any]:
         """A question. Raises `DoorError`, `RefusedError`."""
-        return await self._ask("GET", route, session, None, READ_S)
+        return await self._ask("GET", route, session, None, limit_s)
 
     async def post(
         self, route: str, body: Mapping[str, object], session: str = "", *, limit_s: float = CHANGE_S

@@ -8,13 +8,14 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from lxgpu.web.asking import LANGUAGE_COOKIE, LOOK_COOKIE, Web, fields_of, html, reader_of, taste_of
-from lxgpu.web.door import CHANGE_S, KEY_S, DoorError, RefusedError
+from lxgpu.web.door import CHANGE_S, KEY_S, NO_SESSION, DoorError, RefusedError
 from lxgpu.web.parts import LOOKS
 from lxgpu.web.sessions import Reader
+from lxgpu.web.trouble import Trouble, told, trouble_of
 from lxgpu.web.words import LANGUAGES
 
-_OVER = 401
-"""The daemon's status for a session that is over."""
+_NOT_IN = {"away": "in_away", "not_allowed": "in_used", "usage": "in_used"}
+"""What is said of a link that does not open, by the code of why."""
 _YEAR_S = 365 * 86400
 _SESSION_S = 7 * 86400
 _OWN_PATH = re.compile(r"/[A-Za-z0-9/_.-]{0,80}(\?[A-Za-z0-9=&_.-]{0,120})?")
@@ -31,13 +32,15 @@ def coming_in(app: FastAPI, web: Web) -> None:
     async def enter(request: Request) -> Response:
         token = (await fields_of(request)).get("link", "")
         try:
-            told = await web.door.post("/v1/enter", {"token": token})
+            entered = await web.door.post("/v1/enter", {"token": token})
         except (RefusedError, DoorError) as error:
-            away = isinstance(error, DoorError)
-            status, key = (503, "in_away") if away else (403, "in_used")
+            trouble = trouble_of(error)
+            status, key = trouble.status, _NOT_IN.get(trouble.code)
+            if key is None:
+                return told(web, request, None, trouble, here="/in")
             return html(web.parts.page("in", web.watch.seen, None, taste_of(request), here="/in", trouble=key), status)
         answer = RedirectResponse("/", 303)
-        _cookie(answer, web.cookie, str(told["session"]), _SESSION_S, secure=web.secure)
+        _cookie(answer, web.cookie, str(entered["session"]), _SESSION_S, secure=web.secure)
         return answer
 
     @app.post("/out")
@@ -45,12 +48,8 @@ def coming_in(app: FastAPI, web: Web) -> None:
         reader = await reader_of(web, request)
         if not reader.sent((await fields_of(request)).get("token", "")):
             return RedirectResponse("/", 303)
-        web.sessions.forget(reader.session)
-        try:
-            await web.door.post("/v1/leave", {}, reader.session)
-        except (RefusedError, DoorError) as error:
-            if not (isinstance(error, RefusedError) and error.status == _OVER):
-                return _still_in(web, request, reader)
+        if not await _ended(web, reader):
+            return told(web, request, reader, Trouble(503, "still_in"))
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(web.cookie, path="/", secure=web.secure, httponly=True, samesite="strict")
         return answer
@@ -64,10 +63,16 @@ def coming_in(app: FastAPI, web: Web) -> None:
         return answer
 
 
-def _still_in(web: Web, request: Request, reader: Reader) -> Response:
-    """The session could not be ended: whoever believed that it was over would leave a door open behind them."""
-    error = {"code": "still_in", "what": "", "why": (), "fix": ""}
-    return html(web.parts.page("problem", web.watch.seen, reader, taste_of(request), error=error, here="/"), 503)
+async def _ended(web: Web, reader: Reader) -> bool:
+    """End a session; False: nobody could. Whoever believed that it was over would leave a door open behind them."""
+    web.sessions.forget(reader.session)
+    try:
+        await web.door.post("/v1/leave", {}, reader.session)
+    except RefusedError as error:
+        return error.status == NO_SESSION
+    except DoorError:
+        return False
+    return True
 
 
 def _cookie(answer: Response, name: str, value: str, age_s: int, *, secure: bool) -> None:
@@ -102,4 +107,4 @@ async def _told(
     except RefusedError as error:
         return JSONResponse({"error": " ".join([error.what, *error.why])}, error.status)
     except DoorError:
-        return JSONResponse({"error": t("error_unavailable")}, 503)
+        return JSONResponse({"error": t("error_away")}, 503)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from lxgpu.errors import LxgpuError
 from lxgpu.units import parse_duration
 
 _MOST_FIELDS = 40
@@ -21,6 +20,14 @@ class Wanted:
     body: Mapping[str, object]
 
 
+class FormError(Exception):
+    """A form that makes no sense. What helps stands in the catalogue under `error_` and `key`."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(key)
+
+
 def fields(body: bytes) -> Fields:
     """The fields of a form, without spaces around; of several with one name the last. Raises `ValueError`."""
     pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
@@ -32,7 +39,7 @@ def reserve(given: Fields) -> Wanted:
     body: dict[str, object] = {"gpus": _number(given, "gpus"), "seconds": _seconds(given, "for")}
     if given.get("when") == "at":
         if not given.get("at"):
-            raise LxgpuError("bad_time", "say when it begins", fix="2027-05-01 09:00, or as soon as possible")
+            raise FormError("no_start")
         body["at"] = given["at"]
         body["weekly"] = given.get("weekly") == "yes"
     if given.get("model") and given["model"] != "*":
@@ -54,7 +61,7 @@ def edit(given: Fields) -> Wanted:
         body["seconds"] = _seconds(given, "for")
         body.pop("until", None)
     if len(body) == 1:
-        raise LxgpuError("usage", "nothing was changed", fix="change a field, then save")
+        raise FormError("no_change")
     return Wanted("/v1/edit", body)
 
 
@@ -92,7 +99,7 @@ ACTIONS: Mapping[str, Callable[[Fields], Wanted]] = {
 def _number(given: Fields, name: str) -> int:
     text = given.get(name, "")
     if not (text.isascii() and text.isdigit() and len(text) <= 4):  # noqa: PLR2004 -- as bodies of the daemon
-        raise LxgpuError("usage", "say how many GPUs", why=f"{text[:20]!r} is no number", fix="1, 2 or 4, for example")
+        raise FormError("no_number")
     return int(text)
 
 

@@ -7,6 +7,9 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
+from fastapi.responses import StreamingResponse
+
+from lxgpu.api.gate import Message, Receive, Send
 from lxgpu.web.watching import Seen, Watch
 
 BEAT_S = 10.0
@@ -14,8 +17,10 @@ BEAT_S = 10.0
 LIFE_S = 600.0
 """Then the stream ends and the browser opens another: nothing lives for ever."""
 AGAIN_MS = 2000
-MOST, MOST_EACH = 400, 8
-"""So many streams in all, and of one session: tabs that somebody left open."""
+_BEAT = b": still here\n\n"
+MOST, MOST_EACH, MOST_ANYBODY = 400, 8, 200
+"""So many streams in all, of one session (tabs that somebody left open), and of all together who have none: behind a
+proxy these look alike, and must not take what the others need."""
 
 
 class Streams:
@@ -26,34 +31,56 @@ class Streams:
         self._open: Counter[str] = Counter()
         self._ended = asyncio.Event()
 
-    def room(self, whose: str) -> bool:
-        """Whether one more may be opened."""
-        return self._open.total() < MOST and self._open[whose] < MOST_EACH
+    def open(self, whose: str, age: Callable[[Seen], str]) -> StreamingResponse | None:
+        """One more, of a session ("": of somebody without one); None when there are too many.
+
+        It has its place from now on. `age` makes the HTML of how old it all is.
+        """
+        most = MOST_EACH if whose else MOST_ANYBODY
+        if self._open.total() >= MOST or self._open[whose] >= most:
+            return None
+        self._open[whose] += 1
+        return _Stream(self._events(age), lambda: self._left(whose))
+
+    def _left(self, whose: str) -> None:
+        self._open[whose] -= 1
+        if not self._open[whose]:
+            del self._open[whose]
 
     def end(self) -> None:
         """End all of them: the process ends."""
         self._ended.set()
         self._watch.wake()
 
-    async def stream(self, whose: str, age: Callable[[Seen], str]) -> AsyncIterator[bytes]:
-        """Events: `cards`, `calendar` and `mine` when that part looks different now, `age` with its HTML."""
-        self._open[whose] += 1
+    async def _events(self, age: Callable[[Seen], str]) -> AsyncIterator[bytes]:
+        """`cards`, `calendar` and `mine` when that part looks different now, `age` with its HTML when that does."""
+        seen, ends = self._watch.seen, time.monotonic() + LIFE_S
+        said = age(seen)
+        yield f"retry: {AGAIN_MS}\n".encode() + _event("age", said)
+        while time.monotonic() < ends and not self._ended.is_set():
+            now = await self._watch.next(seen.version, BEAT_S)
+            if now.version != seen.version:
+                before = dict(seen.parts)
+                for name, mark in now.parts:
+                    if before.get(name) != mark:
+                        yield _event(name, str(now.version))
+            told, said = said, age(now)
+            yield _BEAT if told == said else _event("age", said)
+            seen = now
+
+
+class _Stream(StreamingResponse):
+    """Its place is free again when it ends, begun or not."""
+
+    def __init__(self, events: AsyncIterator[bytes], left: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._left = left
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         try:
-            seen, ends = self._watch.seen, time.monotonic() + LIFE_S
-            yield f"retry: {AGAIN_MS}\n".encode() + _event("age", age(seen))
-            while time.monotonic() < ends and not self._ended.is_set():
-                now = await self._watch.next(seen.version, BEAT_S)
-                if now.version != seen.version:
-                    before = dict(seen.parts)
-                    for name, mark in now.parts:
-                        if before.get(name) != mark:
-                            yield _event(name, str(now.version))
-                yield _event("age", age(now))
-                seen = now
+            await super().__call__(scope, receive, send)
         finally:
-            self._open[whose] -= 1
-            if not self._open[whose]:
-                del self._open[whose]
+            self._left()
 
 
 def _event(name: str, text: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fastapi import FastAPI, Request
-from fastapi.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from lxgpu.web.asking import Web, html, reader_of, taste_of
 from lxgpu.web.calendar import DAY, WEEK
@@ -36,7 +36,7 @@ def views(app: FastAPI, web: Web) -> None:
         reader, seen, taste = await reader_of(web, request), web.watch.seen, taste_of(request)
         if reader.kind != PERSON:
             return RedirectResponse("/", 303)
-        found = await web.parts.mine(seen, reader)
+        found = await web.own.mine(seen, reader)
         at = request.query_params.get("at", "")
         at = at if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}", at) else ""
         values = {"mine": found, "models": models(seen.found), "at": at, "here": "/mine"}
@@ -68,13 +68,10 @@ def parts(app: FastAPI, web: Web) -> None:
         reader, seen, taste = await reader_of(web, request), web.watch.seen, taste_of(request)
         if reader.kind != PERSON or name not in {"mine", "warned"}:
             return PlainTextResponse("there is no such part\n", 404)
-        return html(web.parts.part(name, seen, reader, taste, mine=await web.parts.mine(seen, reader)))
+        return html(web.parts.part(name, seen, reader, taste, mine=await web.own.mine(seen, reader)))
 
     @app.get("/live")
     async def live(request: Request) -> Response:
         reader, taste = await reader_of(web, request), taste_of(request)
-        whose = reader.session or (request.client.host if request.client else "")
-        if not web.streams.room(whose):
-            return PlainTextResponse("too many pages are open\n", 429)
-        stream = web.streams.stream(whose, lambda seen: web.parts.age(seen, taste))
-        return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        opened = web.streams.open(reader.session, lambda seen: web.parts.age(seen, taste))
+        return opened or PlainTextResponse("too many pages are open\n", 429)

@@ -54,7 +54,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Mine:
-    """All of it. `live` is False when the daemon did not answer and this is what it published last."""
+    """All of it. `live` is False when the daemon did not tell, and this is what it published last.
+
+    `refused` is why, in its words, if it did answer.
+    """
 
     name: str
     held: tuple[Held, ...]
@@ -62,6 +65,7 @@ class Mine:
     keeps: tuple[GuestKeep, ...]
     notices: tuple[GuestNotice, ...]
     live: bool
+    refused: str = ""
 
     @property
     def warned(self) -> tuple[Held, ...]:
@@ -84,7 +88,7 @@ class Mine:
         return any(_KEEP in one.text for one in self.warnings)
 
 
-def mine_of(found: Published | None, status: GuestStatus | None, name: str) -> Mine:
+def mine_of(found: Published | None, status: GuestStatus | None, name: str, *, refused: str = "") -> Mine:
     """The reader's things: as the daemon says, else those that are published and not over."""
     if status is not None:
         return Mine(
@@ -103,6 +107,7 @@ def mine_of(found: Published | None, status: GuestStatus | None, name: str) -> M
         keeps=(),
         notices=(),
         live=False,
+        refused=refused,
     )
 
 

@@ -9,15 +9,12 @@ from zoneinfo import ZoneInfo
 
 from lxgpu.model.cardnames import short_model
 from lxgpu.ports import Texts
-from lxgpu.services.guestviews import GuestStatus
 from lxgpu.services.reservationviews import ReservationView
-from lxgpu.services.revive import revive
 from lxgpu.services.statusfile import Published
 from lxgpu.web.calendar import bar_text, calendar_model
 from lxgpu.web.cards import groups, people, tally
-from lxgpu.web.door import Door, DoorError, RefusedError
 from lxgpu.web.mine import Mine, mine_of
-from lxgpu.web.sessions import PERSON, Reader
+from lxgpu.web.sessions import Reader
 from lxgpu.web.statics import Statics
 from lxgpu.web.watching import Seen
 from lxgpu.web.words import Catalogue, Words
@@ -47,8 +44,8 @@ class Coming:
 class Parts:
     """Makes HTML. What many readers see alike is made once for what was published last."""
 
-    def __init__(self, texts: Texts, catalogue: Catalogue, statics: Statics, door: Door) -> None:
-        self._texts, self._catalogue, self._statics, self._door = texts, catalogue, statics, door
+    def __init__(self, texts: Texts, catalogue: Catalogue, statics: Statics) -> None:
+        self._texts, self._catalogue, self._statics = texts, catalogue, statics
         self._made: dict[tuple[object, ...], str] = {}
         self._version = -1
 
@@ -83,17 +80,7 @@ class Parts:
         """The reader's own things as they are published: at once, and the page asks for the daemon's words after."""
         return mine_of(seen.found, None, reader.name)
 
-    async def mine(self, seen: Seen, reader: Reader) -> Mine:
-        """The reader's own things, as the daemon says or, while it is away, as it published them."""
-        status = None
-        if reader.kind == PERSON:
-            try:
-                status = revive(GuestStatus, await self._door.get("/v1/status", reader.session))
-            except (DoorError, RefusedError, ValueError):
-                status = None  # it is said on the page: `live` is False
-        return mine_of(seen.found, status, reader.name)
-
-    def part(self, name: str, seen: Seen, reader: Reader, taste: Taste, **values: object) -> str:
+    def part(self, name: str, seen: Seen, reader: Reader | None, taste: Taste, **values: object) -> str:
         """A part that is made for one reader."""
         return self._render(f"web/part_{name}.html.j2", seen, reader, taste, values)
 

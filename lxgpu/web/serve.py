@@ -21,6 +21,7 @@ from lxgpu.web.asking import Web
 from lxgpu.web.door import Door
 from lxgpu.web.guard import Names, guard
 from lxgpu.web.live import Streams
+from lxgpu.web.own import Own
 from lxgpu.web.parts import Parts
 from lxgpu.web.sessions import Sessions
 from lxgpu.web.statics import Statics
@@ -137,13 +138,14 @@ def run(place: Place, texts: Texts, say: Progress, *, ready: Callable[[int], Non
 def _web(place: Place, texts: Texts, say: Progress) -> Web:
     folder = shipped("templates") / "web"
     statics, door = Statics(folder / "static"), Door(place.run_dir)
-    watch = Watch(place.state_dir, say=say)
+    watch, sessions = Watch(place.state_dir, say=say), Sessions(door)
     return Web(
         watch=watch,
         door=door,
-        sessions=Sessions(door),
+        sessions=sessions,
+        own=Own(door, sessions),
         statics=statics,
-        parts=Parts(texts, catalogue(folder / "words.yaml"), statics, door),
+        parts=Parts(texts, catalogue(folder / "words.yaml"), statics),
         streams=Streams(watch),
         secure=urlsplit(place.url).scheme == "https",
         say=say,

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lxgpu.web.door import Door, DoorError, RefusedError
+from lxgpu.web.door import GLANCE_S, READ_S, Door, DoorError, RefusedError
 
 PERSON, VIEWER, ANYBODY = "person", "viewer", "anybody"
 COOKIE, SAFE_COOKIE = "lxgpu_session", "__Host-lxgpu_session"
@@ -43,8 +43,19 @@ class Reader:
         return bool(self.session) and hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
 
 
+class NobodyError(Exception):
+    """There is no session, and one is needed."""
+
+
 class UnknownError(Exception):
-    """The daemon is away, and this process has not seen the session before: nobody can say whose it is."""
+    """This process has not seen the session before, and the daemon does not say whose it is.
+
+    `code` is `away`, or `too_often` when too much is asked at once.
+    """
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__(code)
 
 
 @dataclass(slots=True)
@@ -77,10 +88,10 @@ class Sessions:
         if known is not None and time.monotonic() - known.asked_at < BELIEVED_S:
             return known.reader
         try:
-            return await (self._stranger(session) if known is None else self._ask(session))
-        except DoorError as error:
+            return await (self._stranger(session) if known is None else self._ask(session, GLANCE_S))
+        except (DoorError, RefusedError) as error:
             if known is None:
-                raise UnknownError from error
+                raise UnknownError("away" if isinstance(error, DoorError) else error.code) from error
             known.asked_at = time.monotonic()
             return known.reader
 
@@ -90,20 +101,20 @@ class Sessions:
 
     async def _stranger(self, session: str) -> Reader | None:
         if self._waiting >= _WAITING:
-            raise UnknownError
+            raise UnknownError("too_often")
         self._waiting += 1
         try:
             async with self._strangers:
-                return await self._ask(session)
+                return await self._ask(session, READ_S)
         finally:
             self._waiting -= 1
 
-    async def _ask(self, session: str) -> Reader | None:
+    async def _ask(self, session: str, limit_s: float) -> Reader | None:
         try:
-            told = await self._door.get("/v1/me", session)
+            told = await self._door.get("/v1/me", session, limit_s=limit_s)
         except RefusedError as error:
             if error.status not in _UNKNOWN:
-                raise DoorError(error.what) from error
+                raise
             self.forget(session)
             return None
         reader = Reader(PERSON if told.get("kind") == PERSON else VIEWER, str(told.get("name") or ""), session)

@@ -49,6 +49,10 @@ class Words:
         single = found.get(f"{self.language}_1") if values.get("n") == 1 else None
         return (single or found[self.language]).format(**values)
 
+    def headline(self, code: str) -> str:
+        """What an error of that code is called; all that need no name of their own are called alike."""
+        return self(f"error_{code}" if self.has(f"error_{code}") else "error_other")
+
     def has(self, key: str) -> bool:
         """Whether there is such a text."""
         return key in self.texts

@@ -28,9 +28,26 @@
   document.addEventListener("focusout", () => setTimeout(catchUp, 50));
   document.addEventListener("toggle", () => setTimeout(catchUp, 50), true);
 
+  // What fails when a part asks for itself leaves the part as it is: no error, and no proxy's page, stands in its place.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.xhr.status >= 400 && event.detail.requestConfig.verb === "get") event.detail.shouldSwap = false;
+  });
+
+  // Warnings and troubles are read out when they come or change, not each time that their part is made anew.
+  const heard = (place, part) => {
+    const words = part ? [...part.querySelectorAll("[data-say]")].map((one) => one.dataset.say || one.textContent.trim()) : [];
+    if (place && place.textContent !== words.join(" ")) place.textContent = words.join(" ");
+  };
+  for (const [place, part] of [["heard", "age"], ["alarm", "warned"]].map((ids) => ids.map(byId))) {
+    if (!part) continue;
+    new MutationObserver(() => heard(place, part)).observe(part, { childList: true, subtree: true });
+    heard(place, part);
+  }
+
   // What was said stands on top, where eyes and screen readers find it; the form for a new booking is empty again.
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target.id === "said") event.target.focus();
+    if (event.target.id === "calendar") tell(document.activeElement.closest(".bar > *"));
   });
   document.addEventListener("did-reserve", () => byId("book")?.querySelector("form").reset());
 

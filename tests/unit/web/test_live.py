@@ -1,0 +1,72 @@
+"""Streams have their places from the moment that they are let in until they end, begun or not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from starlette.requests import ClientDisconnect
+
+from lxgpu.web.live import MOST, MOST_ANYBODY, MOST_EACH, Streams
+from lxgpu.web.watching import Watch
+
+
+def streams(folder):
+    """None is open."""
+    return Streams(Watch(folder))
+
+
+def opened(found, whose, count):
+    """So many of so many that were tried."""
+    return [one for one in (found.open(whose, lambda _seen: "age") for _ in range(count)) if one is not None]
+
+
+@pytest.mark.parametrize(("whose", "most"), [("alice-session", MOST_EACH), ("", MOST_ANYBODY)])
+def test_so_many_and_no_more_though_none_has_begun(tmp_path, whose, most):
+    """Many that come at the same moment are counted one by one; without a session all are one."""
+    found = streams(tmp_path)
+    assert len(opened(found, whose, most + 3)) == most
+
+
+def test_those_without_a_session_leave_room_for_the_others(tmp_path):
+    """And the rest is bounded too."""
+    found = streams(tmp_path)
+    opened(found, "", MOST)
+    assert len(opened(found, "alice-session", 1)) == 1
+    many = [len(opened(found, f"session-{number}", MOST_EACH)) for number in range(MOST)]
+    assert sum(many) == MOST - MOST_ANYBODY - 1
+
+
+def test_one_that_is_broken_off_before_it_began_leaves_its_place(tmp_path):
+    """The caller has gone by the time that the first line would be sent."""
+    found = streams(tmp_path)
+
+    async def gone(*_message):
+        raise OSError("gone")
+
+    async def begin(stream):
+        await stream({"type": "http", "asgi": {"spec_version": "2.4"}}, gone, gone)
+
+    for stream in opened(found, "alice-session", MOST_EACH):
+        with pytest.raises(ClientDisconnect):
+            asyncio.run(begin(stream))
+    assert len(opened(found, "alice-session", 1)) == 1
+
+
+def test_how_old_it_is_comes_again_only_when_it_reads_otherwise(tmp_path, monkeypatch):
+    """In between there is a sign of life that no page shows and no screen reader reads out."""
+    monkeypatch.setattr("lxgpu.web.live.BEAT_S", 0.01)
+    said = ["old", "old", "older", "older"]
+
+    async def heard():
+        stream = streams(tmp_path).open("alice-session", lambda _seen: said.pop(0))
+        told = [part async for part in _first(stream.body_iterator, 4)]
+        await stream.body_iterator.aclose()
+        return [part.decode().partition("\n\n")[0].split("\n")[-1] for part in told]
+
+    assert asyncio.run(heard()) == ["data: old", ": still here", "data: older", ": still here"]
+
+
+async def _first(parts, count):
+    for _ in range(count):
+        yield await anext(parts)
