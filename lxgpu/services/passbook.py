@@ -38,18 +38,21 @@ def read_passes(folder: Path) -> tuple[Pass, ...]:
     Raises:
         LxgpuError: `not_allowed`, `inventory_storage`: it cannot be read.
     """
-    path = folder / FILE
+    return _understood(folder / FILE) or ()  # whoever had a pass in a file that is broken asks for a new one
+
+
+def _understood(path: Path) -> tuple[Pass, ...] | None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(handle, encoding="utf-8") as file:
             told = json.load(file)
-        return tuple(_pass(entry) for entry in told["passes"]) if told.get("schema") == _SCHEMA else ()
+        return tuple(_pass(entry) for entry in told["passes"]) if told.get("schema") == _SCHEMA else None
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise _closed(path, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        return ()  # whoever had a pass asks for a new one
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
 
 
 class PassReader:
@@ -81,7 +84,10 @@ def opened(folder: Path) -> Iterator[Passbook]:
     """
     handle = _lock(folder / LOCK)
     try:
-        book = Passbook(read_passes(folder))
+        found = _understood(folder / FILE)
+        if found is None:  # broken, or of a newer lxgpu: kept for whoever wants to know
+            (folder / FILE).replace(folder / f"{FILE}.bad")
+        book = Passbook(found or ())
         before = book.passes
         yield book
         if book.passes != before:

@@ -175,8 +175,10 @@ def link(site: Site, name: str = "") -> Address:
     if name:
         records = site.inventory.read()
         row = records.instance(name)
-        if row is None or row.state not in _LIVES:
+        if row is None or row.state is InstanceState.TRASHED:
             raise no_container(records, name)
+        if row.state not in _LIVES:
+            raise LxgpuError("not_ready", f"{name} is {row.state.value}", fix=f"lxgpu show {name}")
         mark = _mark(row)
     text, made = _made(site, PassKind.LINK, name, mark, LIFE[PassKind.LINK])
     with site.write() as tx:

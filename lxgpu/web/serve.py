@@ -131,8 +131,16 @@ def run(place: Place, texts: Texts, say: Progress, *, ready: Callable[[int], Non
         h11_max_incomplete_event_size=_HEAD_BYTES,
     )
     say(f"the page is at {place.url} (listens on {place.listen}, port {port})")
+    if _leads_elsewhere(place.url, port):
+        say(f"links lead to {place.url}, where this page is not: set web.port and web.url (or LXGPU_WEB_URL) alike")
     ready(port)
     _Server(config, web.streams).run(sockets=[listening])
+
+
+def _leads_elsewhere(url: str, port: int) -> bool:
+    """Whether links name this very host, and another port: no proxy stands between that could be meant."""
+    outside = urlsplit(url)
+    return outside.hostname in {"127.0.0.1", "localhost", "::1"} and outside.port not in {port, None}
 
 
 def _web(place: Place, texts: Texts, say: Progress) -> Web:

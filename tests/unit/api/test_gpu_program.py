@@ -9,7 +9,9 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -487,3 +489,38 @@ def test_the_manual_names_each_command_and_option():
         line = next((line for line in plain.splitlines() if line.startswith(f"gpu {name} ")), "")
         assert not [option for option in options if option != "--help" and option not in line], name
     assert "--short" in plain
+
+
+@pytest.mark.parametrize("words", [(), ("why",), ("web",), ("-o", "json"), ("reserve", "1", "--for", "1h")])
+@pytest.mark.parametrize(
+    "answer",
+    ["200 []", '500 {"error": 1}', "500 []", "200 " + "[" * 100_000],
+    ids=["a list", "no error", "no object", "deep"],
+)
+def test_what_answers_in_another_way_is_an_error_and_no_traceback(tmp_path, answer, words):
+    """Root inside may put anything in the place of the socket."""
+    status, _, body = answer.partition(" ")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "api.sock"))
+        listening.listen()
+        listening.settimeout(0.05)
+        ended = threading.Event()
+
+        def serve() -> None:
+            while not ended.is_set():
+                with suppress(OSError):
+                    caller, _ = listening.accept()
+                    with caller:
+                        caller.settimeout(10)
+                        caller.recv(65536)
+                        caller.sendall(f"HTTP/1.1 {status} X\r\n\r\n{body}".encode())
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            ran = Inside(tmp_path).gpu(*words)
+        finally:
+            ended.set()
+            thread.join()
+    assert "Traceback" not in ran.stderr
+    assert "error[" in ran.stderr or (words, ran.returncode) == (("-o", "json"), 0)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 TEXT = "RTX 3090 will be taken at 18:00.\nWhy: bob ≤ 2 GPUs.\nHelp: gpu-admin@lab.example"
 SUBJECT = "[lxgpu] RTX 3090 will be taken at 18:00"
 MAIL = "alice@lab.example"
-LIMIT_S = 2.0
+LIMIT_S = 5.0
 
 
 def send(*channels: tuple[str, str, str], mail: str | None = MAIL) -> dict[str, str]:

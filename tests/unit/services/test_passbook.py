@@ -85,14 +85,17 @@ def _with(*entry):
         "", "[]", "null", '{"schema": 1}', '{"schema": "lxgpu.passes/v1", "passes": [1]}', "\xff",
         _with("é" * 64, "link", "alice", "m", 4102444800), _with("0" * 64, "key", "alice", "m", 4102444800),
         _with("0" * 64, "link", "alice", "m", 10**20), _with(0, "link", "alice", "m", 0), _with("0" * 64),
+        "[" * 100_000, '{"schema": "lxgpu.passes/v2", "passes": []}',
     ],
+    ids=range(13),
 )  # fmt: skip
-def test_a_file_that_is_not_understood_lets_nobody_in_and_is_replaced(tmp_path, content):
-    """Whoever had a pass asks for another."""
+def test_a_file_that_is_not_understood_lets_nobody_in_and_is_kept_aside(tmp_path, content):
+    """Whoever had a pass asks for another; what was there can be looked at, and a newer lxgpu's is not lost."""
     (tmp_path / FILE).write_text(content)
     assert read_passes(tmp_path) == ()
     text = _give(tmp_path)
     assert found(read_passes(tmp_path), text, PassKind.LINK, now=NOW) is not None
+    assert (tmp_path / f"{FILE}.bad").read_text() == content
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grp
 import stat
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from fakes.site import make_site, newcomer
 
 from lxgpu import wiring
 from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import InstanceState
 from lxgpu.ports import Ran
 from lxgpu.services import ending, visits
 from lxgpu.services.guest import Guests
@@ -129,6 +131,13 @@ def test_there_is_no_link_for_a_container_that_is_not(site):
     refused(lambda: visits.link(site, "carol"), "not_found")
     ending.delete(site, "bob", purge=False)
     refused(lambda: visits.link(site, "bob"), "not_found")
+
+
+def test_there_is_no_link_for_a_container_that_is_being_made(site):
+    """It would open nothing, since the container that it is for is not there yet."""
+    with site.write() as tx:
+        tx.put(replace(tx.records.instance("bob"), state=InstanceState.CREATING))
+    refused(lambda: visits.link(site, "bob"), "not_ready")
 
 
 def test_an_invitation_takes_one_key(site, door):
