@@ -196,8 +196,8 @@ def status() -> DaemonView:
     try:
         now = runner(wiring.settings().run_dir)
     except LxgpuError:  # only root can tell for sure; whoever cannot goes by the age of what it published
-        age_s = (datetime.now(UTC) - found.written_at).total_seconds() if found else statusfile.STALE_S
-        return _overdue(replace(view, running=view.running and age_s < statusfile.STALE_S, paused=paused))
+        running = found is not None and not found.stale(datetime.now(UTC))
+        return _overdue(replace(view, running=running, paused=paused))
     if now is None:
         return replace(view, running=False, pid=None, next_at=None, paused=paused)
     if view.pid != now.pid:  # it has just begun, and published nothing yet

@@ -35,7 +35,7 @@ def gate(app: App, *, body_bytes: int = BODY_BYTES, read_s: float = READ_S) -> A
         scope["server"] = None  # the socket's path on the host, which is nobody's to know inside
         try:
             async with asyncio.timeout(read_s):
-                body = await _whole(receive, body_bytes)
+                body = await whole(receive, body_bytes)
         except TimeoutError:
             await _refuse(send, 408, "the request did not come to its end in time")
             return
@@ -44,26 +44,18 @@ def gate(app: App, *, body_bytes: int = BODY_BYTES, read_s: float = READ_S) -> A
         if body is None:
             await _refuse(send, 413, f"a request has {body_bytes // 1024} KiB at most")
             return
-        given = False
-
-        async def replay() -> Message:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
 
         async def once(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", []), (b"connection", b"close")]
             await send(message)
 
-        await app(scope, replay, once)
+        await app(scope, played(body, receive), once)
 
     return limited
 
 
-async def _whole(receive: Receive, limit: int) -> bytes | None:
+async def whole(receive: Receive, limit: int) -> bytes | None:
     """The body; None when it is larger than `limit`. Raises `ConnectionResetError` when the caller has gone."""
     parts, size = [], 0
     while True:
@@ -77,6 +69,20 @@ async def _whole(receive: Receive, limit: int) -> bytes | None:
         parts.append(part)
         if not message.get("more_body", False):
             return b"".join(parts)
+
+
+def played(body: bytes, receive: Receive) -> Receive:
+    """What an application hears of a request whose body was read before: that body, then whatever else comes."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
 
 
 async def _refuse(send: Send, status: int, what: str) -> None:

@@ -20,7 +20,6 @@ def instead_of(error: LxgpuError, screen: Screen) -> Published:
         LxgpuError: the error itself, when it is another one than `not_allowed`, or no daemon published anything.
     """
     from lxgpu import resident  # noqa: PLC0415 -- only where the way is closed
-    from lxgpu.services.statusfile import STALE_S  # noqa: PLC0415
 
     if error.code != "not_allowed":
         raise error
@@ -29,9 +28,9 @@ def instead_of(error: LxgpuError, screen: Screen) -> Published:
         why = (*error.why, "the daemon, which would tell everybody, has published nothing yet")
         fix = "run the command with sudo, or ask an admin to start the daemon"
         raise LxgpuError(error.code, error.brief, why=why, fix=fix) from error
-    age_s = max((datetime.now(UTC) - found.written_at).total_seconds(), 0.0)
-    text = f"as the daemon saw it {short_duration(age_s)} ago"
-    if age_s > STALE_S or not found.daemon.running:
+    now = datetime.now(UTC)
+    text = f"as the daemon saw it {short_duration(found.age_s(now))} ago"
+    if found.stale(now):
         screen.warn(f"{text}; it does not run now, or hangs")
     else:
         screen.note(text)

@@ -51,6 +51,8 @@ def web(out: Output, *, link: str | None, close: str | None, listen: str | None,
         return
     if listen is not None or port is not None or (link is not None and close is not None):
         raise LxgpuError("usage", "--link and --close go with no other option", fix="lxgpu web --link NAME")
+    if "" in {link, close}:  # a script's empty variable, which names nobody and must not stand for all who look
+        raise LxgpuError("bad_name", "the name is empty", fix="give a NAME, or none for those who only look")
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.services import visits  # noqa: PLC0415
 

@@ -94,6 +94,18 @@ class Published:
     use: dict[str, UseView] = field(default_factory=dict)
     public: bool = False
 
+    def age_s(self, now: datetime) -> float:
+        """How far from now it was written. What a wrong clock dated ahead of now is as far from being true."""
+        return abs((now - self.written_at).total_seconds())
+
+    def old(self, now: datetime) -> bool:
+        """Whether it says nothing about now any more."""
+        return self.age_s(now) >= STALE_S
+
+    def stale(self, now: datetime) -> bool:
+        """Whether its writer has gone, or hangs."""
+        return self.old(now) or not self.daemon.running
+
 
 def write(folder: Path, published: Published) -> None:
     """Put status.json into a folder, whole at every moment, for everybody to read.

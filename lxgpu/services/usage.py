@@ -170,12 +170,6 @@ class Tally:
             count.wanted_s += _wanted_s(event) if full else 0.0
 
 
-def report(ground: Ground, *, since: datetime, now: datetime, by: str) -> tuple[UsageView, ...]:
-    """The rows by name, whoever held most first, and the total last. One in several groups counts in each."""
-    tally = Tally(ground, since=since, now=now)
-    return (*views(by, tally.rows[by]), view(TOTAL, "all", tally.total, of_people=True))
-
-
 def views(by: str, counts: Mapping[str, Count]) -> tuple[UsageView, ...]:
     """The rows of users, groups or cards, whoever held most first."""
     made = [view(by, name, count, of_people=by != GPU) for name, count in counts.items()]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from lxgpu.api.gate import App, Message, Receive, Send
+from lxgpu.api.gate import App, Message, Receive, Send, played, whole
 
 BODY_BYTES = 16 * 1024
 READ_S = 10.0
@@ -71,16 +71,7 @@ def guard(app: App, names: Names) -> App:
         body = await _body(receive, send)
         if body is None:
             return
-        given = False
-
-        async def replay() -> Message:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await app(scope, replay, _with_headers(send))
+        await app(scope, played(body, receive), _with_headers(send))
 
     return guarded
 
@@ -120,7 +111,7 @@ async def _body(receive: Receive, send: Send) -> bytes | None:
     """The body; None when there is nothing more to do: it was refused, or its sender has gone."""
     try:
         async with asyncio.timeout(READ_S):
-            body = await _whole(receive)
+            body = await whole(receive, BODY_BYTES)
     except TimeoutError:
         await _refuse(send, 408, "the request did not come to its end in time")
         return None
@@ -129,21 +120,6 @@ async def _body(receive: Receive, send: Send) -> bytes | None:
     if body is None:
         await _refuse(send, 413, f"a request has {BODY_BYTES // 1024} KiB at most")
     return body
-
-
-async def _whole(receive: Receive) -> bytes | None:
-    """The body; None when it is too large. Raises `ConnectionResetError` when the caller has gone."""
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ConnectionResetError
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > BODY_BYTES:
-            return None
-        more = message.get("more_body", False)
-    return b"".join(parts)
 
 
 def _with_headers(send: Send) -> Send:

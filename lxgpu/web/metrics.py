@@ -17,7 +17,7 @@ from lxgpu.model.assignment import LIVE
 from lxgpu.model.reservation import OPEN, Kind, ReservationState
 from lxgpu.services.cardviews import IDLE, GpuView
 from lxgpu.services.daemonfigures import BOUNDS_S, DaemonFigures
-from lxgpu.services.statusfile import STALE_S, DaemonView, Published
+from lxgpu.services.statusfile import DaemonView, Published
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -55,9 +55,8 @@ def families(published: Published | None, now: datetime) -> Iterator[Metric]:
     yield _gauge("lxgpu_build_info", "Which lxgpu answers.", ["version"], [([__version__], 1)])
     if published is None:
         return
-    age_s = max(0.0, (now - published.written_at).total_seconds())
-    fresh = age_s < STALE_S
-    yield _one("lxgpu_data_age_seconds", "How old it is what the daemon published last.", age_s)
+    fresh = not published.old(now)
+    yield _one("lxgpu_data_age_seconds", "How old it is what the daemon published last.", published.age_s(now))
     yield from _daemon(published.daemon, fresh=fresh)
     yield from _figures(published.daemon.figures)
     if fresh:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lxgpu.model.cardnames import short_model
 from lxgpu.ports import Texts
@@ -51,8 +51,8 @@ class Parts:
 
     def words(self, seen: Seen, taste: Taste, *, now: datetime | None = None) -> Words:
         """The texts for a reader, with the lab's zone."""
-        zone = seen.found.timezone if seen.found else "UTC"
-        return Words(self._catalogue, taste.language, now or datetime.now(UTC), ZoneInfo(zone))
+        zone = _zone(seen.found.timezone if seen.found else "UTC")
+        return Words(self._catalogue, taste.language, now or datetime.now(UTC), zone)
 
     def page(self, template: str, seen: Seen, reader: Reader | None, taste: Taste, **values: object) -> str:
         """A whole page; `here` is its address, for the links that change language and look."""
@@ -66,8 +66,7 @@ class Parts:
         """Who has which card when."""
 
         def made(found: Published) -> Mapping[str, object]:
-            zone = ZoneInfo(found.timezone)
-            drawn = calendar_model(found, view=view, day=day, zone=zone, me=reader.name)
+            drawn = calendar_model(found, view=view, day=day, zone=_zone(found.timezone), me=reader.name)
             return {"calendar": drawn, "found": found, "told": bar_text}
 
         return self._once("calendar", seen, reader, taste, made, view, day)
@@ -114,8 +113,8 @@ class Parts:
             t=t,
             taste=taste,
             seen=seen,
-            stale=seen.stale(now),
-            age_s=seen.age_s(now),
+            stale=seen.found is not None and seen.found.stale(now),
+            age_s=seen.found.age_s(now) if seen.found else 0.0,
             now=now,
             reader=reader,
             static=self._statics.address,
@@ -143,3 +142,11 @@ def models(found: Published | None) -> tuple[tuple[str, str], ...]:
     """The models that there are, as one asks for them and as they are shown."""
     names = dict.fromkeys(gpu.model for gpu in found.gpus if gpu.model) if found else {}
     return tuple((name, short_model(name)) for name in names)
+
+
+def _zone(name: str) -> ZoneInfo:
+    """The lab's zone; UTC where this machine knows none of that name."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        return ZoneInfo("UTC")

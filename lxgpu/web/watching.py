@@ -6,12 +6,11 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 
 from lxgpu.ports import Progress
 from lxgpu.services import statusfile
-from lxgpu.services.statusfile import STALE_S, Published
+from lxgpu.services.statusfile import Published
 
 LOOK_S = 0.5
 
@@ -26,14 +25,6 @@ class Seen:
     version: int = 0
     found: Published | None = None
     parts: tuple[tuple[str, str], ...] = ()
-
-    def age_s(self, now: datetime) -> float:
-        """How old it is."""
-        return max((now - self.found.written_at).total_seconds(), 0.0) if self.found else 0.0
-
-    def stale(self, now: datetime) -> bool:
-        """Whether its writer has gone, or hangs."""
-        return self.found is not None and (self.age_s(now) > STALE_S or not self.found.daemon.running)
 
 
 class Watch:
@@ -112,5 +103,8 @@ def _parts(found: Published) -> tuple[tuple[str, str], ...]:
         "calendar": (lines, found.reservations, minute),
         "mine": (tuple(gpu.slots for gpu in found.gpus), found.reservations, minute),
     }
-    hashed: Callable[[object], str] = lambda value: hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()  # noqa: E731 -- for the line below
-    return tuple((name, hashed(value)) for name, value in made.items())
+    return tuple((name, _mark(value)) for name, value in made.items())
+
+
+def _mark(value: object) -> str:
+    return hashlib.blake2b(repr(value).encode(), digest_size=8).hexdigest()

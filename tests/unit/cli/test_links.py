@@ -13,6 +13,8 @@ import pytest
         ("web", "--link", "alice", "--close", "alice"),
         ("web", "--close", "--port", "1"),
         ("web", "--port", "65536"),
+        ("web", "--link", ""),
+        ("web", "--close", ""),
         ("keys", "invite", "alice", "--for", "31d"),
         ("keys", "invite", "alice", "--withdraw", "--for", "1d"),
         ("keys", "invite", "Alice B"),

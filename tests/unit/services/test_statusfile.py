@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -55,6 +56,16 @@ def test_what_is_written_is_read_back(site, daemon):
     assert found.headline.startswith("1 of 3 GPUs free")
     assert [view.name for view in found.instances] == ["alice"]
     assert len(found.gpus) == 3
+
+
+@pytest.mark.parametrize(("ahead_s", "old"), [(0, False), (89, False), (90, True), (-89, False), (-90, True)])
+def test_what_was_written_long_ago_or_in_the_future_says_nothing_of_now(site, daemon, ahead_s, old):
+    """A clock that ran ahead hides no daemon that has gone."""
+    found = published(site, daemon)
+    now = found.written_at - timedelta(seconds=ahead_s)
+    assert (found.old(now), found.stale(now)) == (old, old)
+    gone = replace(found, daemon=replace(daemon, running=False))
+    assert (gone.old(now), gone.stale(now)) == (old, True)
 
 
 def test_the_calendar_of_a_week_is_in_it(site, daemon):

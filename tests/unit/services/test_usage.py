@@ -22,7 +22,8 @@ from lxgpu.model.usage import Sample
 from lxgpu.services.cardhours import HOUR_US, Had
 from lxgpu.services.refusal import Asked, recording
 from lxgpu.services.reserve import reserve
-from lxgpu.services.usage import GPU, GROUP, USER, WANT, Count, Ground, WasteView, report, view
+from lxgpu.services.usage import GPU, GROUP, USER, WANT, Count, Ground, WasteView, view
+from lxgpu.services.usagebook import book
 
 T0 = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 GROUPS = {"alice": ("bio", "vision"), "bob": ("vision",)}
@@ -69,7 +70,7 @@ def made(**more: object) -> Ground:
 
 def rows(ground: Ground, *, by: str = USER, since: float = 0, now: float = 10) -> dict[str, object]:
     """The report by name."""
-    return {row.name: row for row in report(ground, since=at(since), now=at(now), by=by)}
+    return {row.name: row for row in book(ground, since=at(since), now=at(now), zone=UTC).rows(by)}
 
 
 def test_hours_are_counted_within_the_time() -> None:
@@ -149,7 +150,7 @@ def of_site(site, since: datetime) -> dict[str, object]:
         rules=site.policy().rules.idle,
         groups_of=lambda _person: (),
     )
-    return {row.name: row for row in report(ground, since=since, now=site.clock.now(), by=USER)}
+    return {row.name: row for row in book(ground, since=since, now=site.clock.now(), zone=UTC).rows(USER)}
 
 
 def test_waits_of_requests(tmp_path) -> None:
@@ -200,8 +201,8 @@ def test_refusals_of_the_time() -> None:
 def test_the_total_is_last_and_the_most_first() -> None:
     """Also when there is nothing."""
     ground = made(held=[held("bob", 0), held("alice", 5, gpu="GPU-2")])
-    assert [row.name for row in report(ground, since=T0, now=at(10), by=USER)] == ["bob", "alice", "all"]
-    assert [row.by for row in report(made(), since=T0, now=at(10), by=USER)] == ["total"]
+    assert [row.name for row in book(ground, since=T0, now=at(10), zone=UTC).rows(USER)] == ["bob", "alice", "all"]
+    assert [row.by for row in book(made(), since=T0, now=at(10), zone=UTC).rows(USER)] == ["total"]
 
 
 @given(st.tuples(*[st.integers(0, 4 * HOUR_US)] * 3), st.tuples(*[st.integers(0, HOUR_US // 50)] * 3))
