@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from page_world import Page, lab_in_use  # noqa: E402 -- found by the line above
-from PIL import Image  # noqa: E402
-from playwright.sync_api import sync_playwright  # noqa: E402
 
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 380, "height": 780}
 SHOTS = (

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +268,30 @@ def house_for(lab: Lab) -> Iterator[House]:
     house.clean()
     yield house
     house.clean()
+
+
+def with_daemon(lab: Lab, ready: Callable[[House], bool]) -> Iterator[House]:
+    """The body of a fixture: alice and bob have containers without cards, and a daemon is at work, `ready` by then."""
+    for house in house_for(lab):
+        house.ok("create", "alice")
+        house.ok("create", "bob")
+        process = house.start("daemon", "run")
+        try:
+            assert until(partial(ready, house), limit_s=60)
+            yield house
+        finally:
+            process.terminate()
+            _, err = process.communicate(timeout=60)
+        assert "Traceback" not in err, err
+
+
+def without_cards(house: House) -> None:
+    """Alice and bob hold nothing and wait for nothing any more."""
+    for row in house.records().reservations:
+        house.run("reservation", "cancel", row.id, "--yes")
+    for name in ("alice", "bob"):
+        house.run("release", name, "--all", "--yes")
+    assert until(lambda: not house.records().assignments, limit_s=60), house.records().assignments
 
 
 def numbers_of(*cards: Card) -> dict[str, tuple[int, int]]:

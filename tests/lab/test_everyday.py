@@ -7,13 +7,12 @@ import re
 import stat
 import subprocess
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from guest_client import answer, dial
-from house import House, Ran, house_for, until
+from house import House, Ran, until, with_daemon, without_cards
 
 from lxgpu.lab import Lab
 
@@ -26,28 +25,14 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/(in|join)#([\w-]{40,})\n")
 @pytest.fixture(scope="module")
 def house(lab: Lab) -> Iterator[House]:
     """Alice and bob have containers without cards, and the daemon is at work."""
-    for house in house_for(lab):
-        house.ok("create", "alice")
-        house.ok("create", "bob")
-        process = house.start("daemon", "run")
-        try:
-            assert until(partial(_open, house), limit_s=60)
-            yield house
-        finally:
-            process.terminate()
-            _, err = process.communicate(timeout=60)
-        assert "Traceback" not in err, err
+    yield from with_daemon(lab, _open)
 
 
 @pytest.fixture(autouse=True)
 def _clear(house: House) -> Iterator[None]:
     """Each test begins without cards and reservations."""
     yield
-    for row in house.records().reservations:
-        house.run("reservation", "cancel", row.id, "--yes")
-    for name in ("alice", "bob"):
-        house.run("release", name, "--all", "--yes")
-    assert until(lambda: not house.records().assignments, limit_s=60), house.records().assignments
+    without_cards(house)
 
 
 def _door(house: House) -> Path:

@@ -10,10 +10,9 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import pytest
-from house import House, house_for, until
+from house import House, until, with_daemon, without_cards
 
 from lxgpu.lab import Lab
 
@@ -33,28 +32,14 @@ HOLD = (
 @pytest.fixture(scope="module")
 def house(lab: Lab) -> Iterator[House]:
     """Alice and bob have containers without cards, and the daemon is at work."""
-    for house in house_for(lab):
-        house.ok("create", "alice")
-        house.ok("create", "bob")
-        process = house.start("daemon", "run")
-        try:
-            assert until(partial(served, house, "alice", "bob"), limit_s=60)
-            yield house
-        finally:
-            process.terminate()
-            _, err = process.communicate(timeout=60)
-        assert "Traceback" not in err, err
+    yield from with_daemon(lab, lambda house: served(house, "alice", "bob"))
 
 
 @pytest.fixture(autouse=True)
 def _clear(house: House) -> Iterator[None]:
     """Each test begins without cards and reservations."""
     yield
-    for row in house.records().reservations:
-        house.run("reservation", "cancel", row.id, "--yes")
-    for name in ("alice", "bob"):
-        house.run("release", name, "--all", "--yes")
-    assert until(lambda: not house.records().assignments, limit_s=60), house.records().assignments
+    without_cards(house)
 
 
 def served(house: House, *names: str) -> bool:
