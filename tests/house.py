@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -146,6 +148,15 @@ class House:
         """The host's pid of a container's init."""
         return int(self.query(f"/1.0/instances/{name}/state")["pid"])
 
+    @property
+    def door(self) -> Path:
+        """Where the page's process speaks to the daemon."""
+        return self.lab.paths.run / "page" / "api.sock"
+
+    def socket_of(self, name: str) -> Path:
+        """A container's own socket, on the host."""
+        return self.lab.paths.state / "guests" / name / "api.sock"
+
     def daemon(self) -> int:
         """The pid of the lab's LXD."""
         return int((self.lab.paths.run / "lxd.pid").read_text())
@@ -258,6 +269,8 @@ class House:
             path.unlink()
         for path in (self.lab.paths.state / "keys").glob("*"):
             path.unlink()
+        for path in (self.lab.paths.state / "guests").glob("*"):
+            shutil.rmtree(path)
         assert not self.instances()
         assert not self.volumes()
 
@@ -270,14 +283,21 @@ def house_for(lab: Lab) -> Iterator[House]:
     house.clean()
 
 
-def with_daemon(lab: Lab, ready: Callable[[House], bool]) -> Iterator[House]:
-    """The body of a fixture: alice and bob have containers without cards, and a daemon is at work, `ready` by then."""
+def listens(path: Path) -> bool:
+    """Whether somebody answers at a socket: the file of one who has ended stays."""
+    with socket.socket(socket.AF_UNIX) as link:
+        return link.connect_ex(str(path)) == 0
+
+
+def with_daemon(lab: Lab) -> Iterator[House]:
+    """The body of a fixture: alice and bob have containers without cards, and a daemon serves them and the page."""
     for house in house_for(lab):
         house.ok("create", "alice")
         house.ok("create", "bob")
         process = house.start("daemon", "run")
         try:
-            assert until(partial(ready, house), limit_s=60)
+            for path in (house.door, house.socket_of("alice"), house.socket_of("bob")):
+                assert until(partial(listens, path), limit_s=60), path
             yield house
         finally:
             process.terminate()

@@ -25,7 +25,7 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/(in|join)#([\w-]{40,})\n")
 @pytest.fixture(scope="module")
 def house(lab: Lab) -> Iterator[House]:
     """Alice and bob have containers without cards, and the daemon is at work."""
-    yield from with_daemon(lab, _open)
+    yield from with_daemon(lab)
 
 
 @pytest.fixture(autouse=True)
@@ -35,21 +35,12 @@ def _clear(house: House) -> Iterator[None]:
     without_cards(house)
 
 
-def _door(house: House) -> Path:
-    return house.lab.paths.run / "page" / "api.sock"
-
-
-def _open(house: House) -> bool:
-    paths = [_door(house), *(house.lab.paths.state / "guests" / name / "api.sock" for name in ("alice", "bob"))]
-    return all(path.exists() for path in paths)
-
-
 def _ask(house: House, method: str, way: str, body: object = None, *, session: str = "") -> tuple[int, dict[str, Any]]:
     """A question of the page's process."""
     content = b"" if body is None else json.dumps(body).encode()
     shown = f"Authorization: Bearer {session}\r\n" if session else ""
     head = f"{method} {way} HTTP/1.1\r\nHost: x\r\n{shown}Content-Type: application/json\r\n"
-    with dial(_door(house)) as link:
+    with dial(house.door) as link:
         link.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
         return answer(link)
 
@@ -130,10 +121,10 @@ def test_bob_cannot_act_for_alice(house: House) -> None:
 
 def test_the_pages_door_is_open_to_the_page_alone(house: House) -> None:
     """Not to other accounts of the host, not to root inside a container."""
-    folder = _door(house).parent
+    folder = house.door.parent
     assert stat.S_IMODE(folder.stat().st_mode) in {0o700, 0o750}
     ran = subprocess.run(
-        ["/usr/bin/python3", "-c", CONNECT, str(_door(house))], user=65534, group=65534, extra_groups=[],
+        ["/usr/bin/python3", "-c", CONNECT, str(house.door)], user=65534, group=65534, extra_groups=[],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (ran.returncode, "PermissionError" in ran.stderr) == (1, True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from house import House, until, with_daemon, without_cards
+from house import House, listens, until, with_daemon, without_cards
 
 from lxgpu.lab import Lab
 
@@ -32,7 +31,7 @@ HOLD = (
 @pytest.fixture(scope="module")
 def house(lab: Lab) -> Iterator[House]:
     """Alice and bob have containers without cards, and the daemon is at work."""
-    yield from with_daemon(lab, lambda house: served(house, "alice", "bob"))
+    yield from with_daemon(lab)
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +39,6 @@ def _clear(house: House) -> Iterator[None]:
     """Each test begins without cards and reservations."""
     yield
     without_cards(house)
-
-
-def served(house: House, *names: str) -> bool:
-    """Whether the sockets of containers listen."""
-    for name in names:
-        with socket.socket(socket.AF_UNIX) as link:
-            if link.connect_ex(str(house.lab.paths.state / "guests" / name / "api.sock")) != 0:
-                return False
-    return True
 
 
 def gpu(house: House, name: str, *words: str) -> tuple[int, str, str]:
@@ -124,7 +114,7 @@ def test_nobody_speaks_for_another(house: House) -> None:
 
 def test_users_of_the_host_do_not_reach_the_sockets(house: House) -> None:
     """Whoever has an account on the host is in nobody's container by that."""
-    path = house.lab.paths.state / "guests" / "alice" / "api.sock"
+    path = house.socket_of("alice")
     ran = subprocess.run(
         ["/usr/bin/python3", "-c", CONNECT, str(path)], user=65534, group=65534, extra_groups=[], capture_output=True,
         text=True, check=False,
@@ -143,11 +133,11 @@ def test_a_new_container_gets_a_socket_soon_and_a_deleted_one_loses_it(house: Ho
     """At the daemon's next turn."""
     house.ok("create", "carol")
     try:
-        assert until(lambda: served(house, "carol"), limit_s=30)
+        assert until(lambda: listens(house.socket_of("carol")), limit_s=30)
         assert gpu(house, "carol")[0] == 0
     finally:
         house.ok("delete", "carol", "--purge", "--yes")
-    path = house.lab.paths.state / "guests" / "carol" / "api.sock"
+    path = house.socket_of("carol")
     assert until(lambda: not path.exists(), limit_s=30)
 
 
@@ -217,7 +207,7 @@ def test_without_the_daemon_gpu_says_what_still_holds(house: House) -> None:
     assert "may be old" in house.ssh("bob", "bash -lic true 2>/dev/null").out
     process = house.start("daemon", "run")
     try:
-        assert until(lambda: served(house, "bob"), limit_s=60)
+        assert until(lambda: listens(house.socket_of("bob")), limit_s=60)
         assert gpu(house, "bob")[0] == 0
         assert "may be old" not in house.ssh("bob", "bash -lic true 2>/dev/null").out
     finally:

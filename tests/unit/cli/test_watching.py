@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 import time
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 import pytest
 from fakes.site import make_site, newcomer
@@ -24,7 +24,8 @@ from lxgpu.model.rules import IdleRules
 from lxgpu.services import looking, observe
 from lxgpu.services.foresight import ScoreView
 from lxgpu.services.sampling import take_samples
-from lxgpu.services.usage import Ground, UsageView, WasteView, report
+from lxgpu.services.usage import Ground, UsageView, WasteView
+from lxgpu.services.usagebook import book
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_report_in_json(site, capsys):
     )
     uuid = site.inventory.read().held_by("alice")[0].slot.gpu
     for by, number in (("user", 2), ("group", 2), ("gpu", 2)):
-        rows = report(ground, since=since, now=now, by=by)
+        rows = book(ground, since=since, now=now, zone=UTC).rows(by)
         check(written(capsys, "report", rows, report_columns(by)), "report", number)
         (line, *_) = written(capsys, "report", rows, report_columns(by, rows), form="table").splitlines()[1:]
         assert line.split()[0] == {"user": "alice", "group": "(no", "gpu": uuid[:12].rstrip("-")}[by]
