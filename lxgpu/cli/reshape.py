@@ -78,7 +78,7 @@ def resize(out: Output, /, name: str, *, dry_run: bool, yes: bool, **wanted: int
 def rename(out: Output, name: str, new: str, *, dry_run: bool, yes: bool) -> None:
     """Give the container NAME the name NEW; a running one is stopped and started again.
 
-    The account inside, home, cards, port and address stay as they are.
+    The account inside, home, cards, port, address and logins to the page stay as they are.
     """
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415

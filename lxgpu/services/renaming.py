@@ -1,4 +1,4 @@
-"""Rename: a container gets another name; its person, account, home, cards, port and address stay.
+"""Rename: a container gets another name; its person, account, home, cards, port, address and who is on its page stay.
 
 The rows carry the new name from the first moment, so that nobody else can take it, and `engine_name` says what LXD
 still calls it; the operation goes by the new name, so recovery finds everything under it.
@@ -171,7 +171,7 @@ def _decide(now: Snapshot, name: str, new: str) -> Plan:
     running = row is not None and row.running and row.state is InstanceState.READY
     first = (PlannedStep("stop", name),) if running else ()
     last = (PlannedStep("start", new),) if running else ()
-    why = "account, home, cards and port stay as they are"
+    why = "account, home, cards, port and logins to the page stay as they are"
     return Plan(decision=Verdict.GRANTED, steps=(*first, PlannedStep("rename", name, why=f"to {new}; {why}"), *last))
 
 

@@ -98,10 +98,11 @@ class Visits:
             link = found(book.passes, token, PassKind.LINK, now=now)
             if link is None or not _stands(records, link):
                 raise _used()
+            name = _called(records, link)
             book.passes, made = issued(
-                without(book.passes, link), text, PassKind.SESSION, name=link.name, mark=link.mark, now=now, life=life
+                without(book.passes, link), text, PassKind.SESSION, name=name, mark=link.mark, now=now, life=life
             )
-        return Entered(text, made.name or None, _kind(made), made.expires)
+        return Entered(text, name or None, _kind(made), made.expires)
 
     def leave(self, session: str) -> None:
         """End a session; one that is over, or never was, is no error."""
@@ -115,9 +116,10 @@ class Visits:
         """Whom a session speaks for now; None: nobody."""
         site = self._site()
         mine = found(self._reader.read(site.settings.state_dir), session, PassKind.SESSION, now=site.clock.now())
-        if mine is None or not _stands(site.inventory.read(), mine):
+        records = site.inventory.read()
+        if mine is None or not _stands(records, mine):
             return None
-        return Visitor(mine.name or None, _kind(mine), mine.expires)
+        return Visitor(_called(records, mine) or None, _kind(mine), mine.expires)
 
     def invited(self, token: str) -> Invited:
         """Who an invitation is for; it is not used up.
@@ -188,11 +190,11 @@ def link(site: Site, name: str = "") -> Address:
 
 def close(site: Site, name: str = "") -> int:
     """End all sessions and links of a container, or those of all viewers without a name; gives how many there were."""
-    now = site.clock.now()
+    now, records = site.clock.now(), site.inventory.read()
     with opened(site.settings.state_dir) as book:
-        left = ended(ended(book.passes, PassKind.SESSION, name), PassKind.LINK, name)
-        gone = [one for one in book.passes if one not in left and one.expires > now]
-        book.passes = left
+        theirs = {one for one in book.passes if one.kind is not PassKind.INVITE and _called(records, one) == name}
+        gone = [one for one in theirs if one.expires > now]
+        book.passes = tuple(one for one in book.passes if one not in theirs)
     if gone:
         with site.write() as tx:
             tx.event("page_closed", name or site.host, detail={"passes": len(gone)})
@@ -246,11 +248,20 @@ def _uninvited(site: Site) -> LxgpuError:
 
 
 def _stands(records: Records, one: Pass) -> bool:
-    """Whether a pass is a viewer's, or its container is still the one that it was given for."""
-    if not one.name:
-        return True
-    row = records.instance(one.name)
-    return row is not None and row.state in _LIVES and _mark(row) == one.mark
+    """Whether a pass is a viewer's, or the container that it was given for lives."""
+    row = _container(records, one)
+    return not one.name or (row is not None and row.state in _LIVES)
+
+
+def _called(records: Records, one: Pass) -> str:
+    """What the container of a pass is called by now; empty for a viewer."""
+    row = _container(records, one)
+    return one.name if row is None else row.name
+
+
+def _container(records: Records, one: Pass) -> Instance | None:
+    """The container that a pass was given for, by its mark: it may have been renamed since."""
+    return next((row for row in records.instances if one.mark and _mark(row) == one.mark), None)
 
 
 def _mark(row: Instance) -> str:

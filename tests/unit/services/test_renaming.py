@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakes.faults import Fault
+from fakes.faults import Fault, KilledError
 from fakes.site import make_site, newcomer
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Power
 from lxgpu.model.reservation import Keep, Kind, Notice, Reservation, ReservationState
-from lxgpu.services import power, renaming
+from lxgpu.services import power, renaming, visits
+from lxgpu.services.recover import recover
+from lxgpu.services.visits import Visits
 from lxgpu.services.wanted import KEY_UUID
 
 
 @pytest.fixture
 def site(tmp_path):
     """Alice holds one card."""
+    (tmp_path / "state").mkdir()
     made = make_site(tmp_path)
     newcomer(made, "alice", gpus=1)
     return made
@@ -125,3 +128,46 @@ def test_dry_run_writes_nothing(site):
     plan = renaming.plan_rename(site, "alice", "box")
     assert [step.do for step in plan.steps] == ["stop", "rename", "start"]
     assert (site.inventory.read(), site.engine.writes) == (before, writes)
+
+
+def link_to(site, name):
+    """The secret part of a link to the page."""
+    return visits.link(site, name).url.partition("#")[2]
+
+
+def test_sessions_and_links_of_the_page_go_along(site):
+    """They are the container's, whatever it is called; one that gets the old name has none of them, and ends none."""
+    door = Visits(lambda: site)
+    newcomer(site, "bob")
+    session, link = door.enter(link_to(site, "alice")).session, link_to(site, "alice")
+    renaming.rename(site, "alice", "box")
+    renaming.rename(site, "bob", "alice")
+    assert door.who(session).name == "box"
+    assert door.enter(link).name == "box"
+    assert visits.close(site, "alice") == 0
+    assert visits.close(site, "box") == 2
+    assert door.who(session) is None
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_session_speaks_for_its_container_through_a_crash_and_an_undoing(site, when):
+    """Killed in the middle of a rename, or undone: by whichever name the container has then."""
+    door = Visits(lambda: site)
+    session = door.enter(link_to(site, "alice")).session
+
+    def die(moment, call, _name):
+        if (moment, call) == (when, "rename"):
+            site.engine.hook = None
+            raise KilledError
+
+    site.engine.hook = die
+    with pytest.raises(KilledError):
+        renaming.rename(site, "alice", "box")
+    assert door.who(session).name == "box"
+    recover(site)
+    assert door.who(session).name == "box"
+    site.engine.inject(Fault.ERROR, call="rename")
+    with pytest.raises(LxgpuError):
+        renaming.rename(site, "box", "alice")
+    assert site.inventory.read().instance("box")
+    assert door.who(session).name == "box"
