@@ -17,7 +17,8 @@ from lxgpu.api.answers import FAILURES, Json, answer_errors
 from lxgpu.api.bodies import Cancel, Edit, Extend, Keep, May, Release, Reserve
 from lxgpu.api.gate import App, Message, Receive, Send
 from lxgpu.api.turns import Turns
-from lxgpu.services.guestviews import GuestAnswer, GuestLink, GuestReasons, GuestStatus
+from lxgpu.services.guestreasons import GuestReasons
+from lxgpu.services.guestviews import GuestAnswer, GuestLink, GuestStatus
 
 ASKER = "lxgpu.asker"
 """The key in a request's scope under which who asks is found."""

@@ -57,9 +57,10 @@ def over_limits(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
         when = show_instant(start, now=snapshot.now, zone=snapshot.policy.zone)
         had = _most(mine, start, until) + (kept := _other_models(snapshot, asked, start))
         if had + gpus > entitled.limit:
-            text = f"{person} may have {n_gpus(entitled.limit)}, has {had} from {when} on"
+            text = f"{person} may have {n_gpus(entitled.limit)}"
+            text += f", has {had} from {when} on" if had else ""
             text += f" ({kept} of another model)" if kept else ""
-            yield Reason("over_limit", f"{text}, asks for {gpus} more")
+            yield Reason("over_limit", f"{text}, asks for {gpus}" + (" more" if had else ""))
         chosen = snapshot.policy.classes.get(asked.class_name)
         had = _most(in_class, start, until)
         if chosen is not None and chosen.max_gpus is not None and had + gpus > chosen.max_gpus:
@@ -71,9 +72,9 @@ def over_limits(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
                 continue
             had = -_group_line(snapshot, asked, name).free(start, until)
             if had + gpus > limit:
-                may = f"group {name} may have {n_gpus(limit)} together"
-                text = f"{may}, has {had} from {when} on, {gpus} more are asked for"
-                yield Reason("over_group_limit", text)
+                text = f"group {name} may have {n_gpus(limit)} together"
+                text += f", has {had} from {when} on, {gpus} more" if had else f", {gpus}"
+                yield Reason("over_group_limit", f"{text} are asked for")
 
 
 def over_hours(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:

@@ -12,6 +12,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.booking import admit_booking, room
 from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.reserve import Decided, no_place, scheduled
+from lxgpu.policy.retold import retold
 
 
 def decide_edit(
@@ -52,7 +53,7 @@ def decide_edit(
     if reasons:
         return Decided(Plan(Verdict.REFUSED, reasons))
     shown = scheduled(snapshot, (changed,)) if changed.start else Plan(Verdict.WAITING)
-    return Decided(shown, (changed,))
+    return Decided(shown, (retold(row, changed),))
 
 
 def _edit_reasons(snapshot: Snapshot, row: Reservation, changed: Reservation) -> tuple[Reason, ...]:

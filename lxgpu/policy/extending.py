@@ -21,6 +21,7 @@ from lxgpu.policy.calendar import Skyline, Span
 from lxgpu.policy.noshow import outlasts
 from lxgpu.policy.outlook import outlook
 from lxgpu.policy.preemption import lead_s
+from lxgpu.policy.retold import retold
 from lxgpu.units import format_duration, short_duration
 
 LEAST_S = 60
@@ -201,7 +202,8 @@ def _granted(snapshot: Snapshot, blocks: tuple[_Block, ...], seconds: int) -> Ex
         ends.append(until)
         if block.booking is not None and block.booking not in rows:
             start = block.booking.start or block.booking.created_at
-            rows.append(replace(block.booking, until=until, duration_s=int((until - start).total_seconds())))
+            longer = replace(block.booking, until=until, duration_s=int((until - start).total_seconds()))
+            rows.append(retold(block.booking, longer))
         for row in block.rows:
             if block.booking is None or not outlasts(row, replace(block.booking, until=until)):
                 rows.append(replace(row, until=until))

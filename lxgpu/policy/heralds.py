@@ -16,6 +16,7 @@ from lxgpu.policy.desk import Desk
 from lxgpu.policy.idleness import takeable_at, warnings_due
 from lxgpu.policy.pending import ahead_s, need_of
 from lxgpu.policy.preemption import ASAP
+from lxgpu.policy.retold import AHEAD, ENDS, STARTS
 from lxgpu.policy.supply import Supply, longest_lead_s, supply
 
 ENDS_S = 10 * 60
@@ -49,15 +50,15 @@ def _before(desk: Desk, row: Reservation, start: datetime) -> None:
     told = dict(row.told)
     for distance in rules.notice_s if row.state is ReservationState.SCHEDULED else ():
         at = start - timedelta(seconds=distance)
-        key = f"ahead-{distance}"
+        key = f"{AHEAD}{distance}"
         if key in told or at < row.created_at or start - lead <= at:
             continue
         desk.look_again(at)
         if at <= desk.now:
             told[key] = desk.now.isoformat()
             _likely_victims(desk, row)
-    if "starts" not in told and start - lead <= desk.now:
-        told["starts"] = desk.now.isoformat()
+    if STARTS not in told and start - lead <= desk.now:
+        told[STARTS] = desk.now.isoformat()
         desk.tell("booking_starts", row.instance, about=row.id, facts=words.booking(row))
     if told != dict(row.told):
         desk.put(replace(desk.reservations[row.id], told=told))
@@ -75,14 +76,14 @@ def _likely_victims(desk: Desk, row: Reservation) -> None:
 
 def _at_the_end(desk: Desk, row: Reservation, until: datetime) -> None:
     desk.look_again(until - timedelta(seconds=longest_lead_s(desk.given.policy)))
-    if "ends" in row.told:
+    if ENDS in row.told:
         return
     at = until - timedelta(seconds=min(ENDS_S, row.duration_s / 10))
     desk.look_again(at)
     gpus = [item.slot.gpu for item in desk.live(row.id)]
     if at > desk.now or not gpus:
         return
-    desk.put(replace(row, told={**row.told, "ends": desk.now.isoformat()}))
+    desk.put(replace(row, told={**row.told, ENDS: desk.now.isoformat()}))
     facts = {"booking": row.id, "gpus": gpus, "until": words.instant(until), "next_by": _next_by(desk, row)}
     desk.tell("booking_ends", row.instance, about=row.id, facts=facts)
 

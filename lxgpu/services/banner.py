@@ -18,6 +18,7 @@ from lxgpu.model.reservation import Kind
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.services.cards import card_views
 from lxgpu.services.headline import count, headline
+from lxgpu.services.noticefile import drop_void
 from lxgpu.services.noticewords import cards
 from lxgpu.services.site import Site
 
@@ -55,6 +56,7 @@ def refresh_banner(
             try:
                 text = site.texts.render("banner.txt.j2", instance=row, contact=policy.contact, **lines)
                 changed += site.board.write(row.name, FILE, text)
+                drop_void(site, records, row.name)
                 site.board.write(row.name, SHORT, short_line(records, row.name, now=now, show=show) + "\n")
             except LxgpuError as error:
                 (trouble or site.say)(f"the login banner of {row.name} is as it was: {error.brief}")

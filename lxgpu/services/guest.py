@@ -21,13 +21,12 @@ from lxgpu.services.cardmemory import CardMemory
 from lxgpu.services.cards import card_views
 from lxgpu.services.endings import about_ending, ends_now
 from lxgpu.services.guestfix import inside
+from lxgpu.services.guestreasons import GuestReasons, guest_reasons
 from lxgpu.services.guesttimes import asked_time, changed_time
 from lxgpu.services.guestviews import (
     GuestAnswer,
     GuestLink,
-    GuestReasons,
     GuestStatus,
-    guest_reasons,
     guest_reservation,
     guest_status,
     reservation_line,
@@ -82,7 +81,7 @@ class Guests:
             count=count(cards.views, now),
             verdicts=world.verdicts,
             line=self._in_line(site, records, name),
-            said=read_notices(site, name),
+            said=read_notices(site, records, name),
             timezone=policy.timezone,
             now=now,
             show=_show(site),
@@ -101,7 +100,7 @@ class Guests:
             return records.reservation(identifier) or site.inventory.reservation(identifier)
 
         told = about_container(records, row, view, events, known=known, show=show, now=site.clock.now())
-        return guest_reasons((*told, *about_ending(ends_now(site, records, row), row, show)), show)
+        return guest_reasons((*told, *about_ending(ends_now(site, records, row), row, show)), records, show)
 
     def release(self, name: str, *, gpus: int | None, busy: bool) -> GuestAnswer:
         """Write down that cards go back; the daemon's next turn takes them: rule, TERM, detach, KILL, fence."""

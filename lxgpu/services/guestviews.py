@@ -5,7 +5,7 @@ Unknown is None, never zero. Times are UTC in the fields and the lab's in the li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,8 +16,6 @@ from lxgpu.model.gpu import Slot
 from lxgpu.model.reservation import Keep, Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import IdleVerdict, Use
-from lxgpu.services.explain import ReasonView
-from lxgpu.services.guestfix import told_inside
 from lxgpu.services.headline import GpuCount, headline
 from lxgpu.services.noticefile import Said, still_true
 from lxgpu.services.reservationviews import InLine, likely
@@ -129,14 +127,6 @@ class GuestLink:
     expires: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class GuestReasons:
-    """What `gpu why` shows."""
-
-    reasons: tuple[ReasonView, ...]
-    lines: tuple[str, ...]
-
-
 def guest_status(
     records: Records,
     name: str,
@@ -214,17 +204,6 @@ def reservation_line(row: GuestReservation, show: Show) -> str:
 def _place(row: GuestReservation, show: Show) -> str:
     place = f", number {row.position} in the line" if row.position else ""
     return place + (f", likely {likely(show(row.estimate), foreseen=row.foreseen)}" if row.estimate else "")
-
-
-def guest_reasons(reasons: Iterable[ReasonView], show: Show) -> GuestReasons:
-    """The reasons, and each as a line: when, what, by whom, by which rule."""
-    told = tuple(reasons)
-    return GuestReasons(reasons=told, lines=tuple(_reason_line(one, show) for one in told))
-
-
-def _reason_line(one: ReasonView, show: Show) -> str:
-    by = ", ".join(filter(None, [one.actor and f"by {one.actor}", one.rule and f"rule {one.rule}"]))
-    return (f"{show(one.at)}: " if one.at else "") + told_inside(one.text) + (f" ({by})" if by else "")
 
 
 def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> GuestGpu:

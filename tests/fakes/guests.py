@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from lxgpu.errors import LxgpuError
 from lxgpu.services.explain import ReasonView
+from lxgpu.services.guestreasons import GuestReasons
 from lxgpu.services.guestviews import (
     GuestAnswer,
     GuestGpu,
     GuestLink,
-    GuestReasons,
     GuestReservation,
     GuestStatus,
 )

@@ -22,7 +22,7 @@ from lxgpu.api.gate import BODY_BYTES
 from lxgpu.api.parts import Doors
 from lxgpu.api.serving import CONNECTIONS, Sockets
 from lxgpu.api.turns import AT_ONCE, WAITING
-from lxgpu.services.guestviews import GuestReasons
+from lxgpu.services.guestreasons import GuestReasons
 
 
 def inside(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from dealings import give, go_on, policy
@@ -406,3 +407,65 @@ def test_a_fault_is_said_to_the_daemon(site, guests):
     """With the container it met."""
     guests.fault("alice", RuntimeError("no such thing"))
     assert site.say.lines[-1] == "a question of alice met a fault in lxgpu: RuntimeError: no such thing"
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("lease", 86400), ("booking", 300)])
+def test_what_was_said_of_an_end_goes_when_the_end_is_another(site, guests, kind, seconds):
+    """From `gpu` and from the file; of the new end it is told again, when that comes near."""
+    if kind == "booking":
+        guests.reserve("bob", gpus=1, seconds=seconds, at=None, model="*")
+        tick(site)
+    name, told = {"lease": "alice", "booking": "bob"}[kind], f"{kind}_ends"
+    until = site.inventory.read().held_by(name)[0].until
+
+    def go_to(at):
+        site.clock.sleep((at - site.clock.now()).total_seconds())
+        go_on(site, 2)
+        site.clock.sleep(FRESH_S + 1)
+
+    def said():
+        return [one.kind for one in guests.status(name).notices]
+
+    go_to(until - timedelta(seconds=seconds / 20))
+    assert told in said()
+    assert f" {told} [" in site.board.files[name, "notice"]
+    guests.extend(name, seconds=seconds)
+    assert told not in said()
+    tick(site)
+    assert told not in site.board.files[name, "notice"]
+    go_to(until + timedelta(seconds=seconds * 0.95))
+    assert told in said()
+
+
+def test_a_word_on_a_booking_that_is_cancelled_goes_with_it(site, guests):
+    """What never begins is not announced any more; other news stay."""
+    (row,) = guests.reserve("alice", gpus=1, seconds=3600, at="+1h", model="*").reservations
+    site.clock.sleep((row.start - site.clock.now()).total_seconds() - 10)
+    go_on(site, 2)
+    assert "booking_starts" in site.board.files["alice", "notice"]
+    guests.cancel("alice", row.id)
+    tick(site)
+    assert "booking_starts" not in site.board.files["alice", "notice"]
+
+
+def test_why_names_the_cards_as_gpu_does(site, guests):
+    """No whole UUID, and no fact about a card without its name."""
+    guests.reserve("bob", gpus=2, seconds=3600, at=None, model="*")
+    tick(site)
+    (card,) = guests.status("alice").gpus
+    lines = guests.why("alice").lines
+    assert [line for line in lines if f"RTX 3090 ({card.name}): alice holds it" in line], lines
+    assert [line for line in lines if f"RTX 3090 ({card.name}): it goes to bob's" in line], lines
+    assert card.uuid not in " ".join(lines)
+
+
+def test_a_number_in_all_is_not_told_as_so_many_more(guests):
+    """`gpu reserve 9` asks for nine, with what is held."""
+    with pytest.raises(LxgpuError) as caught:
+        guests.reserve("alice", gpus=9, seconds=3600, at=None, model="*")
+    assert "alice may have 2 GPUs, asks for 9" in (told := "; ".join([caught.value.brief, *caught.value.why]))
+    assert "more" not in told
+    guests.reserve("bob", gpus=1, seconds=3600, at="+2h", model="*")
+    with pytest.raises(LxgpuError) as caught:
+        guests.reserve("bob", gpus=2, seconds=3600, at="+2h", model="*")
+    assert "has 1 from 18:00 on, asks for 2 more" in "; ".join([caught.value.brief, *caught.value.why])

@@ -241,7 +241,7 @@ def test_what_was_said_holds_as_long_as_it_is_so(site):
     send_due(site)
     put(site, replace(sample("warned", due_at=LATER + timedelta(hours=1)), id="w2", created_at=START + timedelta(1)))
     send_due(site)
-    said = read_notices(site, "alice")
+    said = read_notices(site, site.inventory.read(), "alice")
     day = START + timedelta(days=1)
     assert [one.kind for one in said] == ["warned", "warned"]
     assert still_true(said, [held(1)], now=day) == ()
@@ -249,7 +249,7 @@ def test_what_was_said_holds_as_long_as_it_is_so(site):
     for number in range(4):
         put(site, replace(sample("taken"), id=f"t{number}", created_at=day + timedelta(minutes=number)))
         send_due(site)
-    said = read_notices(site, "alice")
+    said = read_notices(site, site.inventory.read(), "alice")
     shown = still_true(said, [held(1, "warned")], now=day + timedelta(minutes=5))
     assert [(one.kind, one.at.minute) for one in shown] == [("warned", 0), ("taken", 3), ("taken", 2)]
     assert [one.at.minute for one in still_true(said, [], now=day + timedelta(minutes=62))] == [3, 2]
@@ -259,7 +259,7 @@ def test_a_word_about_idle_cards_holds_while_they_are_idle(site):
     """Whoever works on them need not read it."""
     put(site, sample("idle_warning"))
     send_due(site)
-    said = read_notices(site, "alice")
+    said = read_notices(site, site.inventory.read(), "alice")
     assert still_true(said, [held(1, use="idle")], now=START) == said
     assert still_true(said, [held(1, use="busy"), held(7, use="idle")], now=START) == ()
 
@@ -270,11 +270,11 @@ def test_a_word_about_idle_cards_holds_while_they_are_idle(site):
 def test_a_file_of_another_age_tells_nothing_and_breaks_nothing(site, text):
     """And is kept for people to read."""
     site.board.files["alice", FILE] = text
-    assert read_notices(site, "alice") == ()
+    assert read_notices(site, site.inventory.read(), "alice") == ()
     put(site, sample("taken"))
     send_due(site)
     assert site.board.files["alice", FILE].endswith(text)
-    assert len(read_notices(site, "alice")) == 1
+    assert len(read_notices(site, site.inventory.read(), "alice")) == 1
 
 
 # ---- ways
