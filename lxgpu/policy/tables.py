@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
+from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
 
@@ -31,12 +32,16 @@ _KEPT = 8
 
 
 class Once(Generic[Table, Found]):
-    """A function of a table that is worked out once for each table; by identity, since comparing costs as much."""
+    """A function of a table that is worked out once for each table; by identity, since comparing costs as much.
+
+    Threads may share it, as the daemon's turns and its answers do; two that ask at once may both work it out.
+    """
 
     def __init__(self, find: Callable[[Table], Found], kept: int = _KEPT) -> None:
         self._find, self._most = find, kept
         self._known: OrderedDict[int, tuple[Table, Found]] = OrderedDict()
         self._last: tuple[Table, Found] | None = None
+        self._lock = Lock()
         update_wrapper(self, find)
 
     def __call__(self, rows: Table) -> Found:
@@ -44,12 +49,13 @@ class Once(Generic[Table, Found]):
         last = self._last
         if last is not None and last[0] is rows:
             return last[1]
-        kept = self._known.get(id(rows))
-        if kept is None or kept[0] is not rows:
-            return self.remember(rows, self._find(rows))
-        self._known.move_to_end(id(rows))
-        self._last = kept
-        return kept[1]
+        with self._lock:
+            kept = self._known.get(id(rows))
+            if kept is not None and kept[0] is rows:
+                self._known.move_to_end(id(rows))
+                self._last = kept
+                return kept[1]
+        return self.remember(rows, self._find(rows))
 
     def known(self, rows: Table) -> Found | None:
         """What was found in a table, if it is known."""
@@ -58,10 +64,11 @@ class Once(Generic[Table, Found]):
 
     def remember(self, rows: Table, found: Found) -> Found:
         """What is found in a table, from somebody who knows."""
-        self._last = self._known[id(rows)] = (rows, found)  # the table is kept with it: its id stays its own
-        self._known.move_to_end(id(rows))
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
+        with self._lock:
+            self._last = self._known[id(rows)] = (rows, found)  # the table is kept with it: its id stays its own
+            self._known.move_to_end(id(rows))
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
         return found
 
 

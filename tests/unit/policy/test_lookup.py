@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +23,7 @@ from lxgpu.policy.lookup import (
     with_instance,
     without_instance,
 )
-from lxgpu.policy.tables import once
+from lxgpu.policy.tables import Once, once
 
 
 def test_a_table_is_looked_at_once_for_as_long_as_it_is_the_same_one() -> None:
@@ -41,6 +43,24 @@ def test_a_table_is_looked_at_once_for_as_long_as_it_is_the_same_one() -> None:
     assert total((*tables[29][:2], 29)) == 32
     assert total(tables[0]) == 3
     assert len(looks) == 32
+
+
+def test_threads_may_share_what_is_known() -> None:
+    """While one forgets a table another asks for it: each gets its own answer."""
+    tables, total = [(number,) for number in range(3)], Once(sum, kept=2)
+
+    def ask(step: int) -> None:
+        for number in range(60_000):
+            table = tables[number * step % 3]
+            assert total(table) == table[0]
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(ask, (1, 2, 4, 5))) == [None] * 4
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_what_is_asked_for_after_a_change_is_the_changed_table(tmp_path: Path) -> None:
