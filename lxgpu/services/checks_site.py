@@ -183,6 +183,22 @@ def private_keys(seen: Seen) -> Iterator[Check]:
         yield Check("private-keys", Verdict.WARN, text, f"hand it over, then rm {path}")
 
 
+def passes(seen: Seen) -> Iterator[Check]:
+    """The file of the page's links, sessions and invitations can be read, and none was lost."""
+    found = seen.passes.value
+    if found is None:
+        error = seen.passes.error
+        unseen = error is None or error.code == "not_allowed"
+        remedy = (error.fix if error else "") or "sudo lxgpu doctor, once config.yaml is right"
+        yield Check("passes", Verdict.UNKNOWN if unseen else Verdict.FAIL, seen.passes.why, remedy)
+        return
+    for path in found:
+        text = f"{path} is broken: the links, sessions and invitations of the page in it are over"
+        yield Check("passes", Verdict.WARN, text, f"lxgpu keys invite and gpu web give new ones; then rm {path}")
+    if not found:
+        yield Check("passes", Verdict.OK, "the links, sessions and invitations of the page can be read")
+
+
 def _unselected(found: Mapping[str, Mapping[str, str]]) -> list[str]:
     return sorted(name for name, device in found.items() if _passes_every_card(device))
 
@@ -220,4 +236,5 @@ CHECKS: tuple[Look, ...] = (
     drift,
     files,
     private_keys,
+    passes,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from lxgpu.config.inforce import InForce
@@ -76,7 +77,10 @@ def ask(question: Callable[[], T]) -> Answer[T]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Everything a check-up looked at. `profiles` are the devices of LXD's profiles by name."""
+    """Everything a check-up looked at.
+
+    `profiles` are the devices of LXD's profiles by name, `passes` the broken files of the page's passes.
+    """
 
     host: HostFacts
     settings: Answer[Settings]
@@ -91,6 +95,7 @@ class Seen:
     database: Answer[bool] = Answer()
     findings: Answer[tuple[Finding, ...]] = Answer()
     policy: Answer[InForce] = Answer()
+    passes: Answer[tuple[Path, ...]] = Answer()
 
 
 Look = Callable[[Seen], Iterator[Check]]

@@ -19,6 +19,7 @@ from lxgpu.ports.facts import HostSetup, Places
 from lxgpu.services import checks_host, checks_site
 from lxgpu.services.checkup import Answer, Check, Look, Seen, Verdict, ask
 from lxgpu.services.keyring import MADE
+from lxgpu.services.passbook import FILE, broken
 from lxgpu.services.recover import recover
 from lxgpu.services.site import Site
 from lxgpu.services.verify import verify
@@ -64,6 +65,7 @@ def look(ground: Ground) -> Seen:
         settings=settings,
         database=ask(ground.database),
         policy=ask(ground.policy),
+        passes=ask(lambda: broken(chosen.state_dir)),
     )
     seen = _with_engine(ground, seen, chosen)
     known = {gpu.pci: gpu.uuid for gpu in seen.gpus.value or ()}
@@ -75,7 +77,7 @@ def places(settings: Settings | None) -> Places:
     if settings is None:
         return Places(socket="", listen="", state_dir=_STATE, secret=(), public=(), keys_made=_STATE / MADE)
     state = settings.state_dir
-    named = tuple(state / name for name in ("inventory.db", "inventory.db-wal", "policy.json", MADE))
+    named = tuple(state / name for name in ("inventory.db", "inventory.db-wal", "policy.json", MADE, FILE))
     made = tuple(sorted(path for path in (state / MADE).glob("*") if path.suffix != ".pub"))
     public = (settings.config, settings.policy, settings.keys, settings.profiles, settings.templates)
     return Places(

@@ -1,6 +1,7 @@
 """passes.json in the state directory: the passes there are, for root alone, changed whole and under a lock.
 
-Commands and the daemon write it. A link is used up under the lock, so that of two who bring it one is let in.
+Commands and the daemon write it. A link is used up under the lock, so that of two who bring it one is let in. A file
+that is broken is kept aside; one of a newer lxgpu is left to that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,11 @@ from lxgpu.errors import LxgpuError, cannot_write
 from lxgpu.services.passes import Pass, PassKind
 
 FILE, LOCK = "passes.json", "passes.lock"
-_SCHEMA = "lxgpu.passes/v1"
+BROKEN = tuple(f"{FILE}.bad{number}" for number in ("", *(f"-{one}" for one in range(2, 6))))
+"""What a broken file is called from then on: the first name that is free; with none left the last is lost."""
+_VERSION = 1
+_SCHEMA = f"lxgpu.passes/v{_VERSION}"
+_ANY_SCHEMA = re.compile(r"lxgpu\.passes/v(\d{1,9})")
 _DIGEST = re.compile("[0-9a-f]{64}")
 _WAIT_S, _AGAIN_S = 5.0, 0.01
 
@@ -33,12 +38,18 @@ class Passbook:
 
 
 def read_passes(folder: Path) -> tuple[Pass, ...]:
-    """The passes as they are; none where there is no file, or one that is not understood.
+    """The passes as they are; none where there is no file, or a broken one.
 
     Raises:
-        LxgpuError: `not_allowed`, `inventory_storage`: it cannot be read.
+        LxgpuError: `not_allowed`, `inventory_storage`: it cannot be read, or is of a newer lxgpu.
     """
     return _understood(folder / FILE) or ()  # whoever had a pass in a file that is broken asks for a new one
+
+
+def broken(folder: Path) -> tuple[Path, ...]:
+    """The broken files of passes: one in place still, and those that were kept aside. Raises as `read_passes`."""
+    now = () if _understood(folder / FILE) is not None else (folder / FILE,)
+    return (*now, *(folder / name for name in BROKEN if os.path.lexists(folder / name)))
 
 
 def _understood(path: Path) -> tuple[Pass, ...] | None:
@@ -46,7 +57,10 @@ def _understood(path: Path) -> tuple[Pass, ...] | None:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(handle, encoding="utf-8") as file:
             told = json.load(file)
-        return tuple(_pass(entry) for entry in told["passes"]) if told.get("schema") == _SCHEMA else None
+        schema = told.get("schema")
+        if (known := _ANY_SCHEMA.fullmatch(schema)) and int(known[1]) > _VERSION:
+            raise _newer(path, schema)
+        return tuple(_pass(entry) for entry in told["passes"]) if schema == _SCHEMA else None
     except FileNotFoundError:
         return ()
     except OSError as error:
@@ -76,8 +90,8 @@ class PassReader:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Passbook]:
-    """The passes, to be changed while nobody else does.
+def opened(folder: Path, lost: Callable[[Path], object]) -> Iterator[Passbook]:
+    """The passes, to be changed while nobody else does; `lost` hears where a broken file was put, and all of it ended.
 
     Raises:
         LxgpuError: `not_allowed`, `inventory_storage`; `conflict`: others hold the lock for too long.
@@ -85,8 +99,8 @@ def opened(folder: Path) -> Iterator[Passbook]:
     handle = _lock(folder / LOCK)
     try:
         found = _understood(folder / FILE)
-        if found is None:  # broken, or of a newer lxgpu: kept for whoever wants to know
-            (folder / FILE).replace(folder / f"{FILE}.bad")
+        if found is None:
+            lost(_set_aside(folder))
         book = Passbook(found or ())
         before = book.passes
         yield book
@@ -94,6 +108,16 @@ def opened(folder: Path) -> Iterator[Passbook]:
             _write(folder / FILE, book.passes)
     finally:
         os.close(handle)
+
+
+def _set_aside(folder: Path) -> Path:
+    """Keep a broken file for whoever wants to know; gives where."""
+    free = next((name for name in BROKEN if not os.path.lexists(folder / name)), BROKEN[-1])
+    try:
+        return (folder / FILE).replace(folder / free)
+    except OSError as error:
+        why = f"it is broken, and cannot be kept as {free}: {error.strerror or error}"
+        raise _unusable(folder / FILE, why, f"look at it, then rm {folder / FILE}") from error
 
 
 def _lock(path: Path) -> int:
@@ -146,5 +170,13 @@ def _pass(entry: object) -> Pass:
 def _closed(path: Path, error: OSError) -> LxgpuError:
     if isinstance(error, PermissionError) and os.geteuid() != 0:
         return LxgpuError("not_allowed", f"{path} is root's alone", why=error.strerror or (), fix="run it with sudo")
-    why = error.strerror or str(error)
-    return LxgpuError("inventory_storage", f"{path} cannot be opened", why=why, fix="lxgpu doctor looks for more")
+    return _unusable(path, error.strerror or str(error), "lxgpu doctor looks for more")
+
+
+def _newer(path: Path, schema: str) -> LxgpuError:
+    fix = f"install that lxgpu again; or rm {path}, which ends all links, sessions and invitations of the page"
+    return _unusable(path, f"a newer lxgpu has written it ({schema})", fix)
+
+
+def _unusable(path: Path, why: str, fix: str) -> LxgpuError:
+    return LxgpuError("inventory_storage", f"{path} cannot be opened", why=why, fix=fix)

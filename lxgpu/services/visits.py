@@ -5,9 +5,11 @@ The page's process holds no power: each change is asked for with the session of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from lxgpu.config.keys import parse_keys
 from lxgpu.errors import LxgpuError
@@ -15,7 +17,7 @@ from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.names import check_person
 from lxgpu.model.snapshot import Records
 from lxgpu.services.cardmemory import CardMemory
-from lxgpu.services.passbook import PassReader, opened
+from lxgpu.services.passbook import Passbook, PassReader, opened
 from lxgpu.services.passes import LIFE, Pass, PassKind, brought_back, ended, found, issued, new_text, without
 from lxgpu.services.report import ssh_host
 from lxgpu.services.site import Site
@@ -94,7 +96,7 @@ class Visits:
         records = site.inventory.read()
         if found(self._reader.read(site.settings.state_dir), token, PassKind.LINK, now=now) is None:
             raise _used()  # before the lock is asked for, which strangers are not to hold up
-        with opened(site.settings.state_dir) as book:
+        with _opened(site) as book:
             link = found(book.passes, token, PassKind.LINK, now=now)
             if link is None or not _stands(records, link):
                 raise _used()
@@ -107,7 +109,7 @@ class Visits:
     def leave(self, session: str) -> None:
         """End a session; one that is over, or never was, is no error."""
         site = self._site()
-        with opened(site.settings.state_dir) as book:
+        with _opened(site) as book:
             mine = found(book.passes, session, PassKind.SESSION, now=site.clock.now())
             if mine is not None:
                 book.passes = without(book.passes, mine)
@@ -154,7 +156,7 @@ class Visits:
             keys.add(mine_site, mine.name, given)
         except BaseException as error:
             if not isinstance(error, LxgpuError) or not _known(site, mine.name, given[0].fingerprint):
-                with opened(site.settings.state_dir) as book:
+                with _opened(site) as book:
                     book.passes = brought_back(book.passes, mine)
                 raise
             said.append(f"it counts when your container starts next: {error.brief}")
@@ -191,7 +193,7 @@ def link(site: Site, name: str = "") -> Address:
 def close(site: Site, name: str = "") -> int:
     """End all sessions and links of a container, or those of all viewers without a name; gives how many there were."""
     now, records = site.clock.now(), site.inventory.read()
-    with opened(site.settings.state_dir) as book:
+    with _opened(site) as book:
         theirs = {one for one in book.passes if one.kind is not PassKind.INVITE and _called(records, one) == name}
         gone = [one for one in theirs if one.expires > now]
         book.passes = tuple(one for one in book.passes if one not in theirs)
@@ -215,22 +217,37 @@ def invite(site: Site, person: str, *, life: timedelta = INVITE_LIFE) -> Address
 
 def withdraw(site: Site, person: str) -> bool:
     """Make a person's invitation void; False when there was none."""
-    with opened(site.settings.state_dir) as book:
+    with _opened(site) as book:
         left = ended(book.passes, PassKind.INVITE, person)
         gone, book.passes = len(left) < len(book.passes), left
     return gone
 
 
+@contextmanager
+def _opened(site: Site) -> Iterator[Passbook]:
+    """The passes, to be changed; that all are over because their file broke stands in the history."""
+
+    def lost(kept: Path) -> None:
+        site.say(
+            f"the file of the page's links, sessions and invitations was broken: all are over; it is kept as {kept}"
+        )
+        with site.write() as tx:
+            tx.event("passes_lost", site.host, detail={"kept": str(kept)})
+
+    with opened(site.settings.state_dir, lost) as book:
+        yield book
+
+
 def _made(site: Site, kind: PassKind, name: str, mark: str, life: timedelta) -> tuple[str, Pass]:
     text, now = new_text(), site.clock.now()
-    with opened(site.settings.state_dir) as book:
+    with _opened(site) as book:
         book.passes, made = issued(book.passes, text, kind, name=name, mark=mark, now=now, life=life)
     return text, made
 
 
 def _used_up(site: Site, token: str) -> Pass:
     """The invitation that a text opens, which nobody opens again."""
-    with opened(site.settings.state_dir) as book:
+    with _opened(site) as book:
         mine = found(book.passes, token, PassKind.INVITE, now=site.clock.now())
         if mine is None:
             raise _uninvited(site)

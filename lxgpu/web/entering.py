@@ -48,8 +48,8 @@ def coming_in(app: FastAPI, web: Web) -> None:
         reader = await reader_of(web, request)
         if not reader.sent((await fields_of(request)).get("token", "")):
             return RedirectResponse("/", 303)
-        if not await _ended(web, reader):
-            return told(web, request, reader, Trouble(503, "still_in"))
+        if (trouble := await _ended(web, reader)) is not None:
+            return told(web, request, reader, trouble)
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(web.cookie, path="/", secure=web.secure, httponly=True, samesite="strict")
         return answer
@@ -63,16 +63,17 @@ def coming_in(app: FastAPI, web: Web) -> None:
         return answer
 
 
-async def _ended(web: Web, reader: Reader) -> bool:
-    """End a session; False: nobody could. Whoever believed that it was over would leave a door open behind them."""
+async def _ended(web: Web, reader: Reader) -> Trouble | None:
+    """End a session, or say why it is not: whoever believed that it was over would leave a door open behind them."""
     web.sessions.forget(reader.session)
     try:
         await web.door.post("/v1/leave", {}, reader.session)
     except RefusedError as error:
-        return error.status == NO_SESSION
+        said = Trouble(error.status, "still_in", error.what, error.why, error.fix)
+        return None if error.status == NO_SESSION else said
     except DoorError:
-        return False
-    return True
+        return Trouble(503, "still_in_away")
+    return None
 
 
 def _cookie(answer: Response, name: str, value: str, age_s: int, *, secure: bool) -> None:

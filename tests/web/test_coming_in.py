@@ -157,6 +157,22 @@ def test_who_cannot_be_logged_out_is_told_so_and_stays_in(page, world):
     assert ask(page, "GET", "/", Cookie=cookie)[0] == 200
 
 
+def test_who_cannot_be_logged_out_since_the_daemon_cannot_write_is_told_why(page, world):
+    """Its own words, and not that it does not answer."""
+    cookie, token = session_of(page, world, "carol")
+    aside = world.site.settings.state_dir / ".passes.json.new"
+    aside.mkdir()
+    try:
+        status, headers, text = ask(page, "POST", "/out", {"token": token}, Cookie=cookie, Origin=page.url)
+    finally:
+        aside.rmdir()
+    assert (status, headers.get("set-cookie")) == (503, None)
+    assert "still logged in" in text
+    assert "passes.json cannot be written" in text
+    assert "does not answer" not in text
+    assert ask(page, "GET", "/", Cookie=cookie)[0] == 200
+
+
 @pytest.mark.parametrize("path", ["/", "/in", "/join", "/alive", "/static/x/page.css", "/nowhere"])
 def test_every_answer_forbids_what_the_page_does_not_need(page, path):
     """No script and no style but the page's own files, no frame, nothing from elsewhere, nothing kept."""

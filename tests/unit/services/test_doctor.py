@@ -102,6 +102,9 @@ def _seen(case: Mapping[str, Any]) -> Seen:
         server=server,
         readings=_readings(case, gpus),
         database=_answer(case["database"], None) if "database" in case else Answer(value=True),
+        passes=_answer(case["passes"], ())
+        if "error" in case.get("passes", {})
+        else Answer(tuple(case.get("passes", ()))),
         policy=_error("bad_file") if "error" in case.get("policy", {}) else Answer(InForce(Policy(), broken=broken)),
         **parts,
     )
@@ -229,6 +232,22 @@ def test_private_keys_are_looked_for_and_not_their_public_halves(tmp_path):
     secret = doctor.places(site.settings).secret
     assert folder / "alice" in secret
     assert folder / "alice.pub" not in secret
+
+
+def test_passes_that_were_lost_are_a_finding(tmp_path):
+    """A broken file in place or kept aside warns, and names the file; one of a newer lxgpu fails."""
+    site = make_site(tmp_path)
+    state = site.settings.state_dir
+    state.mkdir(exist_ok=True)
+    for name, content, verdict, word in (
+        ("passes.json.bad-2", "x", Verdict.WARN, "passes.json.bad-2"),
+        ("passes.json", "x", Verdict.WARN, "keys invite"),
+        ("passes.json", '{"schema": "lxgpu.passes/v9"}', Verdict.FAIL, "a newer lxgpu"),
+    ):
+        (state / name).write_text(content)
+        found = [one for one in doctor.checks(ground_of(site, FakeSetup())) if one.id == "passes"]
+        assert verdict in {one.verdict for one in found}
+        assert word in str(found)
 
 
 def test_the_document_lists_every_check(tmp_path):

@@ -14,10 +14,16 @@ import pytest
 
 from lxgpu.errors import LxgpuError
 from lxgpu.services import passbook
-from lxgpu.services.passbook import FILE, LOCK, PassReader, opened, read_passes
+from lxgpu.services.passbook import BROKEN, FILE, LOCK, PassReader, broken, read_passes
 from lxgpu.services.passes import LIFE, PassKind, found, issued, new_text, without
 
+NEWER = '{"schema": "lxgpu.passes/v2", "passes": []}'
 NOW = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
+
+
+def opened(folder):
+    """The passes, where none is lost."""
+    return passbook.opened(folder, lambda kept: pytest.fail(f"lost: {kept}"))
 
 
 def _give(folder, kind=PassKind.LINK, name="alice"):
@@ -85,17 +91,57 @@ def _with(*entry):
         "", "[]", "null", '{"schema": 1}', '{"schema": "lxgpu.passes/v1", "passes": [1]}', "\xff",
         _with("é" * 64, "link", "alice", "m", 4102444800), _with("0" * 64, "key", "alice", "m", 4102444800),
         _with("0" * 64, "link", "alice", "m", 10**20), _with(0, "link", "alice", "m", 0), _with("0" * 64),
-        "[" * 100_000, '{"schema": "lxgpu.passes/v2", "passes": []}',
+        "[" * 100_000, '{"schema": "lxgpu.passes/v0", "passes": []}', '{"schema": "lxgpu.keys/v2", "passes": []}',
     ],
-    ids=range(13),
+    ids=range(14),
 )  # fmt: skip
-def test_a_file_that_is_not_understood_lets_nobody_in_and_is_kept_aside(tmp_path, content):
-    """Whoever had a pass asks for another; what was there can be looked at, and a newer lxgpu's is not lost."""
+def test_a_file_that_is_broken_lets_nobody_in_and_is_kept_aside(tmp_path, content):
+    """Whoever had a pass asks for another; what was there can be looked at, and is told of."""
     (tmp_path / FILE).write_text(content)
     assert read_passes(tmp_path) == ()
+    assert broken(tmp_path) == (tmp_path / FILE,)
+    kept = []
+    with passbook.opened(tmp_path, kept.append):
+        pass
+    assert kept == [tmp_path / BROKEN[0]]
     text = _give(tmp_path)
     assert found(read_passes(tmp_path), text, PassKind.LINK, now=NOW) is not None
-    assert (tmp_path / f"{FILE}.bad").read_text() == content
+    assert kept[0].read_text() == content
+    assert broken(tmp_path) == tuple(kept)
+
+
+def test_broken_files_are_numbered_and_do_not_pile_up(tmp_path):
+    """The first ones stay, however many come; a folder that has the name of one is in nobody's way."""
+    (tmp_path / BROKEN[0]).mkdir()
+    for number in range(8):
+        (tmp_path / FILE).write_text(str(number))
+        with passbook.opened(tmp_path, lambda _: None):
+            pass
+    assert [(tmp_path / name).read_text() for name in BROKEN[1:]] == ["0", "1", "2", "7"]
+    assert len(list(tmp_path.iterdir())) == len(BROKEN) + 1
+
+
+def test_a_broken_file_that_cannot_be_kept_is_an_error_in_words(tmp_path):
+    """It is not thrown away, and the error says what to do."""
+    for name in BROKEN:
+        (tmp_path / name).mkdir()
+    (tmp_path / FILE).write_text("x")
+    with pytest.raises(LxgpuError) as raised, opened(tmp_path):
+        pass
+    assert raised.value.code == "inventory_storage"
+    assert f"rm {tmp_path / FILE}" in raised.value.fix
+    assert (tmp_path / FILE).read_text() == "x"
+
+
+def test_a_file_of_a_newer_lxgpu_is_left_to_that(tmp_path):
+    """Neither read, nor changed, nor put aside: the error says who wrote it."""
+    (tmp_path / FILE).write_text(NEWER)
+    for use in (lambda: read_passes(tmp_path), lambda: broken(tmp_path), lambda: _give(tmp_path)):
+        with pytest.raises(LxgpuError) as raised:
+            use()
+        assert "a newer lxgpu has written it (lxgpu.passes/v2)" in raised.value.why
+    assert (tmp_path / FILE).read_text() == NEWER
+    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, LOCK]
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path):

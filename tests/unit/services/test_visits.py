@@ -225,6 +225,16 @@ def test_no_secret_text_is_kept_said_or_written_into_the_history(site, door, tmp
     assert not [text for text in (link, invitation, session) if text in told]
 
 
+def test_that_all_passes_are_lost_stands_in_the_history(site, door, tmp_path):
+    """Their file broke: nobody is in any more, the next one who comes gets a link, and an admin can read why."""
+    session = door.enter(text_of(visits.link(site, "alice"))).session
+    (tmp_path / "state" / FILE).write_text("{")
+    assert door.who(session) is None
+    assert door.enter(text_of(visits.link(site, "alice"))).name == "alice"
+    lost = [event for event in site.inventory.events() if event.kind == "passes_lost"]
+    assert [event.detail for event in lost] == [{"kept": str(tmp_path / "state" / f"{FILE}.bad")}]
+
+
 def test_the_doors_folder_is_roots_and_the_pages_group_where_there_is_one(tmp_path, monkeypatch):
     """0700 for root alone; with the group 0750 and its, also after somebody opened it further."""
     monkeypatch.setattr(wiring, "settings", lambda: make_site(tmp_path).settings)
