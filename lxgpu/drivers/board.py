@@ -31,9 +31,11 @@ class FolderBoard:
             return _read(directory, file)
 
     def write(self, instance: str, file: str, text: str) -> bool:
-        """Put a text in the file's place in one go; False when it stood there already."""
+        """Put a text in the file's place in one go; False when it stood there already. Its time is now either way."""
         with self._open(instance) as directory:
             if _read(directory, file) == text:
+                with suppress(OSError):  # there is none, and none is wanted; or nothing can be written
+                    os.utime(file, dir_fd=directory, follow_symlinks=False)
                 return False
             _replace(directory, file, text.encode())
             return True

@@ -71,7 +71,10 @@ class Board(Protocol):
         """What stands in a file; empty when there is none."""
 
     def write(self, instance: str, file: str, text: str) -> bool:
-        """Put a text in the file's place in one go; False when it stood there already."""
+        """Put a text in the file's place in one go; False when it stood there already.
+
+        The file's time is that of the last write either way, so that whoever reads it knows how old it is.
+        """
 
     def move(self, instance: str, new: str) -> None:
         """All files go with an instance to its new name, in the place of what was there; nothing to do without any."""

@@ -35,6 +35,15 @@ def test_the_same_again_is_no_change(board):
     assert [board.write("alice", "banner", text) for text in ("a", "a", "b", "")] == [True, False, True, True]
 
 
+def test_a_file_is_as_old_as_the_last_write_that_found_it_right(folder):
+    """Inside it is read when nobody answers: it says how long it has been so."""
+    board = FolderBoard(lambda name: str(folder.with_name(name)))
+    board.write("alice", "banner", "a")
+    os.utime(folder / "banner", (1, 1))
+    assert not board.write("alice", "banner", "a")
+    assert (folder / "banner").stat().st_mtime > 1
+
+
 def test_a_move_takes_everything_along_once(board):
     """In the place of what was there; a second time finds nothing to do, and harms nothing."""
     board.write("alice", "notice", "hers")

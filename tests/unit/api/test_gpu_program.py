@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -171,6 +172,12 @@ def test_each_command_tells_all_that_it_takes(inside):
         assert f"example: gpu {'-o json' if name == 'status' else name}" in inside.gpu(name, "--help").stdout
 
 
+def test_help_fits_a_terminal(inside):
+    """Of 80 columns, each page of it."""
+    for words in (["help"], ["--help"], *([name, "--help"] for name in _parser_words())):
+        assert [line for line in inside.gpu(*words).stdout.splitlines() if len(line) > 80] == [], words
+
+
 def test_release_waits_until_the_cards_are_gone(guests, inside):
     """All, or the number asked for."""
     guests.uses.give("alice", "GPU-1", "GPU-2", "GPU-3")
@@ -208,18 +215,24 @@ def test_an_error_has_the_exit_status_of_its_kind(inside):
 
 
 def test_without_the_daemon_it_says_what_still_holds(guests, inside):
-    """Exit status 8, and a present warning alone; the same when the socket is there and nobody listens."""
+    """Exit status 8, what was known last with its age; the same when the socket is there and nobody listens."""
     (inside.folder / "notice").write_text("an old story\n")
-    (inside.folder / "banner").write_text("1 of 2 GPUs free\nWARNING: bob gets it at 14:00\x1b[2J\n")
+    (inside.folder / "banner").write_text("1 of 2 GPUs free\nYou hold 1 GPU.\nWARNING: bob gets it at 14:00\x1b[2J\n")
+    at = time.time() - 3 * 3600 - 60
+    os.utime(inside.folder / "banner", (at, at))
     guests.sockets.follow(["bob"])
     for deserted in (False, True):
         if deserted:
             with socket.socket(socket.AF_UNIX) as made:
                 made.bind(str(inside.folder / "api.sock"))
         ran = inside.gpu()
-        assert (ran.returncode, ran.stdout) == (8, "")
-        assert "error[unavailable]" in ran.stderr
+        assert ran.returncode == 8
+        assert ran.stdout.splitlines() == ["1 of 2 GPUs free", "You hold 1 GPU.", "WARNING: bob gets it at 14:00?[2J"]
+        assert ran.stderr.startswith("error[unavailable] lxgpu's daemon does not answer\nwhy: what stands above is of ")
+        assert ran.stderr.splitlines()[1].endswith(", 3 h ago")
         assert "your cards stay" in ran.stderr
+        ran = inside.gpu("reserve", "1", "--for", "1h")
+        assert (ran.returncode, ran.stdout) == (8, "")
         assert ran.stderr.splitlines()[-1] == "WARNING: bob gets it at 14:00?[2J"
         assert "old story" not in ran.stderr
         assert "error" in json.loads(inside.gpu("-o", "json").stdout)
@@ -341,7 +354,7 @@ def test_run_notices_a_card_that_was_away_for_a_moment(guests, inside):
 def test_a_command_that_ends_well_is_not_started_again(guests, inside):
     """Whatever became of its card meanwhile."""
     guests.uses.give("alice", "GPU-1")
-    script = f"echo $$ >>{inside.folder}/pids; trap 'kill $!; exit 0' TERM; sleep 300 & wait"
+    script = f"trap 'kill $!; exit 0' TERM; sleep 300 & echo $$ >>{inside.folder}/pids; wait"
     running = inside.start("run", "--", "sh", "-c", script)
     assert until(lambda: len(inside.pids()) == 1)
     guests.uses.give("alice")
@@ -493,12 +506,21 @@ def test_the_manual_names_each_command_and_option():
 
 @pytest.mark.parametrize("words", [(), ("why",), ("web",), ("-o", "json"), ("reserve", "1", "--for", "1h")])
 @pytest.mark.parametrize(
-    "answer",
-    ["200 []", '500 {"error": 1}', "500 []", "200 " + "[" * 100_000],
-    ids=["a list", "no error", "no object", "deep"],
+    ("answer", "code"),
+    [
+        ("200 []", "unavailable"),
+        ('200 {"gpus": [{}]}', "unavailable"),
+        ("200 " + "[" * 100_000, "unavailable"),
+        ('404 {"error": 1}', "unavailable"),
+        ('500 {"error": 1}', "internal"),
+        ("500 []", "internal"),
+        ("500 Internal Server Error", "internal"),
+        ('500 {"error": {"code": "internal", "what": "a fault in lxgpu"}}', "internal"),
+    ],
+    ids=["a list", "no fields", "deep", "no error", "a fault, no error", "no object", "no JSON", "a fault"],
 )
-def test_what_answers_in_another_way_is_an_error_and_no_traceback(tmp_path, answer, words):
-    """Root inside may put anything in the place of the socket."""
+def test_what_answers_in_another_way_is_an_error_and_no_traceback(tmp_path, answer, code, words):
+    """Root inside may put anything in the place of the socket; a fault of the daemon's is told as lxgpu's."""
     status, _, body = answer.partition(" ")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "api.sock"))
@@ -523,4 +545,6 @@ def test_what_answers_in_another_way_is_an_error_and_no_traceback(tmp_path, answ
             ended.set()
             thread.join()
     assert "Traceback" not in ran.stderr
-    assert "error[" in ran.stderr or (words, ran.returncode) == (("-o", "json"), 0)
+    assert ran.stderr.startswith(f"error[{code}] ")
+    assert ran.returncode == {"unavailable": 8, "internal": 1}[code]
+    assert ("fault in lxgpu" in ran.stderr) == (code == "internal")
