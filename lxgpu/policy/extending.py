@@ -124,10 +124,12 @@ def _latest(asked: _Asked, block: _Block, wanted: datetime) -> tuple[datetime, l
 def _line(asked: _Asked, block: _Block) -> Skyline:
     """What is free of a block's model if it is never given back, and the other blocks when they would end."""
     now, others = asked.snapshot.now, [one for one in asked.blocks if one is not block and one.pool == block.pool]
-    spans = [Span(now, max(one.end, now) + asked.more, len(one.rows), asked.instance) for one in others]
+    more: list[Span] = []
+    booked: list[Span] = []
+    for one, end in [(block, None), *((one, max(one.end, now) + asked.more) for one in others)]:
+        (more if one.booking is None else booked).append(Span(now, end, len(one.rows), asked.instance))
     but = {row.id for one in asked.blocks for row in one.rows} | {one.booking.id for one in asked.blocks if one.booking}
-    more = [Span(now, None, len(block.rows), asked.instance), *spans]
-    return outlook(asked.snapshot, block.pool, more=more, but=frozenset(but))
+    return outlook(asked.snapshot, block.pool, more=more, booked=booked, but=frozenset(but))
 
 
 def _bounds(snapshot: Snapshot, owner: str, block: _Block) -> Iterator[tuple[datetime, Reason]]:

@@ -49,6 +49,7 @@ def outlook(
     pool: str,
     *,
     more: Iterable[Span] = (),
+    booked: Iterable[Span] = (),
     but: frozenset[str] = frozenset(),
     frees: Mapping[str, datetime] = _NO_FREES,
 ) -> Skyline:
@@ -57,7 +58,8 @@ def outlook(
     Args:
         snapshot: as always.
         pool: the model's exact name.
-        more: cards that an instance (the span's id) shall have besides.
+        more: cards that an instance (the span's id) shall hold besides.
+        booked: cards that are promised to an instance (the span's id) besides: its other bookings need theirs as well.
         but: ids of reservations and assignments that are left out.
         frees: when assignments without an end are taken to be over all the same, by id: for estimates alone.
     """
@@ -74,6 +76,8 @@ def outlook(
             accounts[row.instance].held.append(Span(snapshot.now, end, 1, row.id))
     for span in more:
         accounts[span.id].held.append(span)
+    for span in booked:
+        accounts[span.id].booked.append(span)
     return Skyline(len(cards), (span for account in accounts.values() for span in larger(account.booked, account.held)))
 
 

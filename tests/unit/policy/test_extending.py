@@ -124,6 +124,17 @@ def test_a_running_booking_grows_as_one():
     assert "over_open_hours" in codes(decide_extend(snapshot, "alice", seconds=30 * HOUR))
 
 
+def test_ones_own_next_booking_needs_cards_besides_those_of_the_running_one():
+    """A lease goes on into one's next booking; a running booking and the next one are two promises."""
+    next_one = ahead(at(90), at(240), gpus=2, instance="alice")
+    assert decide_extend(world(lease(), next_one), "alice", seconds=HOUR).plan.decision is Verdict.GRANTED
+    running = booking("m1", "alice", gpus=1, start=at(-60), until=at(60), host="gpu1", state=ReservationState.ACTIVE)
+    for until in (at(60), at(600)):  # the second: its card was hers before, for longer
+        refused = decide_extend(world(running, lease(reservation="m1", until=until), next_one), "alice", seconds=HOUR)
+        assert codes(refused) == ["no_room"]
+        assert "alice (reservation r1) has the cards from 09:30 on" in refused.plan.reasons[0].text
+
+
 @pytest.mark.parametrize(("seconds", "code"), [(48 * HOUR, "booking_too_long"), (31 * 24 * HOUR, "beyond_horizon")])
 def test_nothing_is_lent_for_ever(seconds, code):
     """No longer at a time than a booking may last, and never beyond the horizon."""
