@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from lxgpu.cli import pagefile, params
 from lxgpu.cli.render import Column, Output
+from lxgpu.errors import LxgpuError
 from lxgpu.figures import DAY, short_duration
 from lxgpu.model.cardnames import short_uuids
 from lxgpu.model.quota import Policy
@@ -17,6 +17,7 @@ from lxgpu.model.quota import Policy
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
+    from pathlib import Path
 
     from lxgpu.cli.times import Times
     from lxgpu.model.operation import Event
@@ -35,7 +36,9 @@ PAGE = "report/page.html.j2"
 @click.command()
 @click.option("--since", type=params.DURATION, default=7 * DAY, metavar="D", help="The last 24h, 30d, …  [default: 7d]")
 @click.option("--by", type=click.Choice([*_BY, ALL]), default="user", show_default=True, help="A line each.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with plots of all.")
+@click.option(
+    "--html", type=pagefile.PageFile(), metavar="FILE", help="Also write a page with plots of all; - is stdout."
+)
 @click.option("--forecast", is_flag=True, help="How good the forecast was on the last four weeks.")
 @params.output
 def report(out: Output, *, since: int, by: str, html: Path | None, forecast: bool) -> None:
@@ -50,7 +53,7 @@ def report(out: Output, *, since: int, by: str, html: Path | None, forecast: boo
 
     --by hour is by hours of the week and --by day by days, both in the lab's time; --by wait counts requests by how
     long they waited. --by all lists the rows of every kind. --html writes all of it as one page that needs nothing
-    else, with the very figures of -o json and -o csv.
+    else, with the very figures of -o json and -o csv; with - the page goes to standard output in place of the table.
 
     --forecast shows Brier scores instead, 0 is best: of the forecast, of SAME (as now: nothing happens) and of USUAL
     (the overall rate at all hours). A PROVEN one is better than both, and not by luck: `forecast` in the policy file
@@ -59,7 +62,10 @@ def report(out: Output, *, since: int, by: str, html: Path | None, forecast: boo
     from lxgpu.cli.times import lab_times  # noqa: PLC0415 -- not for --help
 
     if html is not None:
-        pagefile.check(html)
+        if forecast:
+            fix = "lxgpu report --forecast, or lxgpu report --html FILE"
+            raise LxgpuError("usage", "--forecast goes with no --html", why="there is no page of the scores", fix=fix)
+        pagefile.check(out, html)
     times, policy = lab_times(out.screen)
     if forecast:
         from lxgpu.cli.forecast import show_forecast  # noqa: PLC0415 -- for this alone
@@ -72,18 +78,18 @@ def report(out: Output, *, since: int, by: str, html: Path | None, forecast: boo
     found = book(ground(policy or Policy(), start), since=start, now=times.now, zone=times.zone)
     rows = found.every if by == ALL else found.rows(by)
     title = f"since {times.show(start)} ({short_duration(since)})"
-    out.items("report", rows, report_columns(by, rows, form=out.form), title=title)
+    if html != pagefile.STDOUT:
+        out.items("report", rows, report_columns(by, rows, form=out.form), title=title)
     if html is not None:
-        _page(html, found, times)
-        out.screen.note(f"written: {html}")
+        _page(out, html, found, times)
 
 
-def _page(path: Path, found: Book, times: Times) -> None:
+def _page(out: Output, path: Path, found: Book, times: Times) -> None:
     from lxgpu import __version__, wiring  # noqa: PLC0415 -- for pages only
     from lxgpu.services.usagepage import page_of  # noqa: PLC0415
 
     page = page_of(found, host=wiring.host_name(), zone=times.zone)
-    pagefile.write(path, wiring.texts().render(PAGE, page=page, version=__version__))
+    pagefile.write(out, path, wiring.texts().render(PAGE, page=page, version=__version__))
 
 
 def ground(policy: Policy, start: datetime) -> Ground:

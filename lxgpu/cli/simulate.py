@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lxgpu.cli import params
+from lxgpu.cli.pagefile import PageFile
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
 
@@ -68,7 +69,7 @@ def _made_up() -> Sequence[str]:
     help="A policy file for lxgpu; several side by side.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of what is made up.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with plots as well.")
+@click.option("--html", type=PageFile(), metavar="FILE", help="Write a page with plots as well; - is stdout.")
 @params.output
 def simulate(
     out: Output,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lxgpu.cli import simulateinput, simulatepage
+from lxgpu.cli.pagefile import STDOUT
 from lxgpu.cli.render import Column, Output, Screen
 from lxgpu.figures import HOUR, n_gpus, short_duration, short_name
 from lxgpu.instants import format_utc
@@ -26,17 +27,17 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
     workload, lab = simulateinput.chosen(out.screen, wanted)
     runs = asked(wanted.rules, simulateinput.policies(wanted, lab))
     if wanted.html is not None:
-        simulatepage.check(wanted.html, [*([wanted.file] if wanted.file else []), *wanted.policies])
+        simulatepage.check(out, wanted.html, [*([wanted.file] if wanted.file else []), *wanted.policies])
     workload, left_out = fitting(workload, lab)
     _foresee(out.screen, workload, lab, runs, left_out=left_out)
     done = play_all(out.screen, workload, lab, runs, left_out=left_out, watch=wanted.html is not None)
     for figures in (one.outcome for one in done):
         if figures.never_started:
             out.screen.warn(f"{figures.name}: {figures.never_started:,} of {figures.jobs:,} jobs never started")
-    out.items("simulations", [one.outcome for one in done], columns(done), title=title(workload, lab))
+    if wanted.html != STDOUT:
+        out.items("simulations", [one.outcome for one in done], columns(done), title=title(workload, lab))
     if wanted.html is not None:
-        simulatepage.write(wanted.html, workload, lab, done)
-        out.screen.note(f"page: {wanted.html}")
+        simulatepage.write(out, wanted.html, workload, lab, done)
     if workload.source:
         out.screen.note(f"input: {workload.source}; second 0 is {format_utc(workload.start)}")
 

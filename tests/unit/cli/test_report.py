@@ -227,3 +227,15 @@ def test_without_anything_the_page_says_so(tmp_path):
     }
     report(env, "--html", str(tmp_path / "use.html"))
     assert "There is nothing to show of this time." in (tmp_path / "use.html").read_text()
+
+
+def test_there_is_no_page_of_the_forecast(lab, tmp_path):
+    """It is refused, and not left out silently."""
+    said = report(lab, "--forecast", "--html", str(tmp_path / "x.html"), status=2)
+    assert "error[usage] --forecast goes with no --html" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_may_be_what_standard_output_gets(lab):
+    """Alone, in place of the table."""
+    assert report(lab, "--html", "-").startswith("<!DOCTYPE html>")

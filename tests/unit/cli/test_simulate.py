@@ -196,16 +196,42 @@ def test_a_page_is_written_besides(lxgpu, trace, tmp_path):
         ("none/out.html", "there is no folder {}/none"),
         ("jobs.csv/out.html", "there is no folder"),
         ("x" * 300, "File name too long"),
+        ("pipe", "it is no regular file"),
+        ("null", "it is a link to /dev/null"),
+        ("link", "it is a link to old.html"),
     ],
 )
 def test_a_page_that_cannot_be_written_is_told_before_the_runs(lxgpu, trace, tmp_path, place, why):
-    """A page that cannot be written is told before the runs."""
+    """A page that cannot be written is told before the runs: no link is followed, and nobody waits for a pipe."""
+    (tmp_path / "old.html").write_text("old", encoding="utf-8")
+    (tmp_path / "link").symlink_to("old.html")
+    (tmp_path / "null").symlink_to("/dev/null")
+    os.mkfifo(tmp_path / "pipe")
     ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", str(tmp_path / place))
     assert (ran.returncode, ran.stdout) == (2, "")
     first, reason, fix = ran.stderr.splitlines()
     assert first == f"error[usage] --html: {tmp_path / place} cannot be written"
     assert reason.startswith(f"why: {why.format(tmp_path)}")
-    assert fix == "fix: name another file"
+    assert fix == "fix: name another file, or - for stdout"
+    assert (tmp_path / "old.html").read_text(encoding="utf-8") == "old"
+
+
+def test_a_device_is_no_place_for_a_page(lxgpu, trace):
+    """It is no file, so that nothing may take its place."""
+    ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", "/dev/null")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "why: it is no regular file" in ran.stderr
+
+
+def test_a_page_may_be_what_standard_output_gets(lxgpu, trace, tmp_path):
+    """In place of the table; with -o there are two things for one place, which is refused before the runs."""
+    ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", "-")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("<!DOCTYPE html>")
+    assert ran.stdout.rstrip().endswith("</html>")
+    ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", "-", "-o", "json")
+    assert (ran.returncode, ran.stdout.partition('"code"')[0].strip()) == (2, '{\n  "error": {')
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(("-", "."))]
 
 
 @pytest.mark.parametrize("name", ["jobs.csv", "policy.yaml", "linked", "same", "sub/../jobs.csv"])
@@ -225,19 +251,19 @@ def test_a_page_never_replaces_what_is_read(lxgpu, trace, tmp_path, name):
 
 
 def test_a_page_takes_the_place_of_an_older_one_whole(lxgpu, trace, tmp_path):
-    """A page takes the place of an older one whole: a link stays one, the mode too, and nothing lies about after."""
+    """A page takes the place of an older one whole: owner and mode stay, and nothing lies about after."""
     (tmp_path / "pages").mkdir()
-    old, link = tmp_path / "pages" / "old.html", tmp_path / "link.html"
+    old = tmp_path / "pages" / "old.html"
     old.write_text("old", encoding="utf-8")
     old.chmod(0o640)
-    link.symlink_to(old)
+    os.chown(old, 1234, 1234)
     with old.open(encoding="utf-8") as reader:
-        ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", str(link))
+        ran = lxgpu("simulate", trace, *LAB, "--rule", "fifo", "--html", str(old))
         assert ran.returncode == 0, ran.stderr
         assert reader.read() == "old"  # who reads it meanwhile reads it to its end
-    assert link.is_symlink()
     assert old.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert old.stat().st_mode & 0o777 == 0o640
+    found = old.stat()
+    assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o640, 1234, 1234)
     assert [path.name for path in old.parent.iterdir()] == ["old.html"]
 
 
@@ -250,6 +276,16 @@ def test_a_page_that_fails_leaves_the_older_one(tmp_path):
         pagefile.replace(place, "x" * 100_000 + "\udc80")
     assert place.read_text(encoding="utf-8") == "old"
     assert [path.name for path in place.parent.iterdir()] == ["out.html"]
+
+
+def test_a_link_that_came_meanwhile_is_replaced_and_not_followed(tmp_path):
+    """Whoever puts one there after the check gets a page in its place, and what it leads to is as it was."""
+    other, place = tmp_path / "other", tmp_path / "out.html"
+    other.write_text("old", encoding="utf-8")
+    place.symlink_to(other)
+    pagefile.replace(place, "page")
+    assert not place.is_symlink()
+    assert (place.read_text(encoding="utf-8"), other.read_text(encoding="utf-8")) == ("page", "old")
 
 
 def test_a_page_that_fails_while_it_is_written_is_told(lxgpu, trace):
