@@ -111,6 +111,7 @@ def _served(folder: Path) -> Iterator[str]:
 
     statusfile.write(folder, full_lab(datetime.now(UTC)))
     env = {**os.environ, "LXGPU_STATE_DIR": str(folder), "LXGPU_RUN_DIR": str(folder), "LXGPU_CONFIG": ""}
+    env["LXGPU_WEB_METRICS"] = "off"
     argv = [sys.executable, "-m", "lxgpu", "web", "--listen", "127.0.0.1", "--port", "0"]
     process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, env=env)
     thread = threading.Thread(target=publish)

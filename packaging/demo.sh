@@ -160,7 +160,7 @@ for port in 8470, 0:
     except OSError:
         continue')
   export LXGPU_WEB_PORT
-  export LXGPU_WEB_URL=http://127.0.0.1:$LXGPU_WEB_PORT
+  export LXGPU_WEB_URL=http://127.0.0.1:$LXGPU_WEB_PORT LXGPU_WEB_METRICS=off
   show 'lxgpu daemon run &'
   stay daemon lxgpu -q daemon run
   wait_for 20 "the daemon does not come up" lxgpu daemon status

@@ -157,7 +157,7 @@ class PageWorld:
 
 
 class Page:
-    """The page's process; `url` is how browsers call it, where a proxy stands before it."""
+    """The page's process; `url` is how browsers call it, behind a proxy. `metrics` is where Prometheus asks."""
 
     def __init__(self, settings_of: PageWorld, *, url: str = "") -> None:
         chosen = settings_of.site.settings
@@ -165,6 +165,7 @@ class Page:
             "LXGPU_STATE_DIR": str(chosen.state_dir),
             "LXGPU_RUN_DIR": str(chosen.run_dir),
             "LXGPU_CONFIG": "",
+            "LXGPU_WEB_METRICS": "127.0.0.1:0",
             "PYTHONPATH": str(ROOT),
         } | ({"LXGPU_WEB_URL": url} if url else {})
         self.log = settings_of.folder / "page.log"
@@ -172,13 +173,15 @@ class Page:
         with self.log.open("wb") as log:
             self.env = {**os.environ, **given}
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=self.env, cwd="/")
-        self.url = f"http://127.0.0.1:{self._port()}"
+        self.url = f"http://127.0.0.1:{self._said(r', port ([0-9]+)[)]')}"
+        self.metrics = self._said(r"metrics are at (http://[0-9.:]+)/metrics")
 
-    def _port(self) -> int:
+    def _said(self, pattern: str) -> str:
+        """What it says when it is there."""
         ends = time.monotonic() + LIMIT_S
         while time.monotonic() < ends and self.process.poll() is None:
-            if found := re.search(r", port ([0-9]+)\)", self.log.read_text()):
-                return int(found[1])
+            if found := re.search(pattern, self.log.read_text()):
+                return found[1]
             time.sleep(0.02)
         self.stop()
         raise AssertionError(f"the page did not start: {self.log.read_text()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -80,14 +81,10 @@ def show_address(out: Output, made: Address) -> None:
 def _serve(out: Output, *, listen: str | None, port: int | None) -> None:
     """Serve the page; it has no rights, so nothing of the daemon's is opened but what everybody may read."""
     from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.config.readers import by_key  # noqa: PLC0415
     from lxgpu.web.serve import Place, run  # noqa: PLC0415
 
     chosen = wiring.settings()
-    place = Place(
-        listen=chosen.web.listen if listen is None else listen,
-        port=chosen.web.port if port is None else port,
-        url=chosen.web.url,
-        state_dir=chosen.state_dir,
-        run_dir=chosen.run_dir,
-    )
-    run(place, wiring.texts(), out.screen.note)
+    web = chosen.web if listen is None else replace(chosen.web, listen=by_key()["web.listen"].read(listen))
+    web = web if port is None else replace(web, port=port)
+    run(Place(web, chosen.state_dir, chosen.run_dir), wiring.texts(), out.screen.note)

@@ -15,6 +15,19 @@ FLAGGED = ("policy", "profiles", "templates", "state_dir", "run_dir")
 """The settings with a flag of their own, beside --config."""
 _FIRST_PORT, _LAST_PORT = 1024, 65535
 DEFAULT_PAGE = "http://127.0.0.1:8470"
+_DEFAULT_METRICS = "127.0.0.1:9470"
+OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An IP address and a port of this host to listen on; port 0 is any that is free."""
+
+    address: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
 
 def _path(text: str) -> Path:
@@ -81,7 +94,25 @@ def _page_url(text: str) -> str:
         sound = False
     if not sound or not text.isascii() or not text.isprintable() or any(char in text for char in " ?#@"):
         raise LxgpuError("usage", f"{text!r} is no address of a page", why=why)
+    if parts.path.strip("/"):
+        why = f"the page has no place below another: give it a name or a port of its own, and leave out {parts.path}"
+        raise LxgpuError("usage", f"{text!r} has a path", why=why)
     return text.rstrip("/")
+
+
+def _metrics(text: str) -> Endpoint | None:
+    if text == OFF:
+        return None
+    address, colon, port = text.rpartition(":")
+    if text == _DEFAULT_METRICS:
+        return Endpoint(address, int(port))
+    why = f"it is an address and a port of this host, as {_DEFAULT_METRICS} or [::1]:9470; or {OFF}"
+    if not colon or (":" in address) != (address.startswith("[") and address.endswith("]")):
+        raise LxgpuError("usage", f"{text!r} is no place to listen", why=why)
+    try:
+        return Endpoint(_address(address.strip("[]")), 0 if port == "0" else _port(port))
+    except LxgpuError as error:
+        raise LxgpuError("usage", f"{text!r} is no place to listen", why=why) from error
 
 
 def _workers(text: str) -> int:
@@ -169,6 +200,7 @@ TABLE: tuple[Setting, ...] = (
     Setting("web.listen", "127.0.0.1", _address, "the host's address that the page listens on"),
     Setting("web.port", "8470", _port, "and its port"),
     Setting("web.url", DEFAULT_PAGE, _page_url, "how browsers reach the page: what links begin with"),
+    Setting("web.metrics", _DEFAULT_METRICS, _metrics, "where Prometheus is answered: an address and a port, or off"),
     Setting("backup.to", "", _maybe_word, "an LXD remote that copies of the homes go to"),
     Setting("backup.every", "1d", parse_duration, "how often homes are snapshot"),
     Setting("backup.keep", "14d", parse_duration, "how long these snapshots live"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lxgpu.config.readers import DEFAULT_PAGE, TABLE, Setting, by_key
+from lxgpu.config.readers import DEFAULT_PAGE, TABLE, Endpoint, Setting, by_key
 from lxgpu.errors import LxgpuError
 
 DEFAULT_CONFIG = Path("/etc/lxgpu/config.yaml")
@@ -68,11 +68,15 @@ class BackupSettings:
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """The page: where it listens, and `url`, how browsers reach it (no slash at its end)."""
+    """The page: where it listens, and `url`, how browsers reach it (no slash at its end).
+
+    `metrics` is where Prometheus is answered, which no proxy leads to; None: nowhere.
+    """
 
     listen: str = "127.0.0.1"
     port: int = 8470
     url: str = DEFAULT_PAGE
+    metrics: Endpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ def _assemble(path: Path, values: Mapping[str, Any], structured: dict[str, Any],
             address=values["network.address"],
         ),
         backup=BackupSettings(to=values["backup.to"], every_s=values["backup.every"], keep_s=values["backup.keep"]),
-        web=WebSettings(listen=values["web.listen"], port=values["web.port"], url=values["web.url"]),
+        web=WebSettings(values["web.listen"], values["web.port"], values["web.url"], values["web.metrics"]),
         origins=origins,
         **plain,
         **structured,

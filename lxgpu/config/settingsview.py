@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lxgpu.config.readers import TABLE
+from lxgpu.config.readers import OFF, TABLE
 from lxgpu.config.settings import CONFIG_VARIABLE, Settings
 from lxgpu.units import format_duration
 
@@ -52,7 +52,7 @@ def _value(settings: Settings, key: str) -> str:
         from shlex import join  # noqa: PLC0415 -- a command, where there is one
 
         return join(value)
-    return str(value)
+    return OFF if value is None else str(value)
 
 
 def _listed(entries: list[dict[str, str]]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from lxgpu.ports.facts import Door, IdRange
 from lxgpu.services.checkup import Check, Look, Repair, Seen, Verdict
+from lxgpu.services.pageplace import oddities
 
 OLDEST_PYLXD = (2, 4, 1)
 """Older ones cannot open LXD's socket with a current `requests`."""
@@ -252,6 +253,17 @@ def listen(seen: Seen) -> Iterator[Check]:
         yield Check("listen", Verdict.OK, f"{seen.host.listen} is an address of this host")
 
 
+def page(seen: Seen) -> Iterator[Check]:
+    """Links lead to the page, and nobody on the way can listen in."""
+    if seen.settings.value is None:
+        return
+    web = seen.settings.value.web
+    odd = tuple(oddities(web))
+    yield from (Check("page", Verdict.WARN, one.text, f"in config.yaml: {one.remedy}") for one in odd)
+    if not odd:
+        yield Check("page", Verdict.OK, f"links lead to {web.url}")
+
+
 def state_space(seen: Seen) -> Iterator[Check]:
     """The inventory wants a local disk with room."""
     host = seen.host
@@ -295,5 +307,6 @@ CHECKS: tuple[Look, ...] = (
     sysctls,
     ports,
     listen,
+    page,
     state_space,
 )

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from ipaddress import ip_address
 
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from lxgpu.web import doing, entering, looking
 from lxgpu.web.asking import Web, html, taste_of
-from lxgpu.web.metrics import CONTENT_TYPE, exposition
 from lxgpu.web.sessions import NobodyError, UnknownError
 from lxgpu.web.trouble import Trouble, told
 
@@ -25,7 +22,6 @@ def page(web: Web) -> FastAPI:
 
     @asynccontextmanager
     async def watching(_: FastAPI) -> AsyncIterator[None]:
-        await web.watch.look()
         task = asyncio.create_task(web.watch.run())
         yield
         web.streams.end()
@@ -53,14 +49,6 @@ def _others(app: FastAPI, web: Web) -> None:
             {"content-encoding": "gzip"} if packs else {}
         )
         return Response(found.packed if packs else found.plain, media_type=found.kind, headers=headers)
-
-    @app.get("/metrics")
-    async def metrics(request: Request) -> Response:
-        found = web.watch.seen.found
-        if not (_from_here(request) or (found is not None and found.public)):
-            return PlainTextResponse("metrics are told to this host alone\n", 403)
-        text = await asyncio.to_thread(exposition, found, datetime.now(UTC))
-        return Response(text, media_type=CONTENT_TYPE)
 
     @app.get("/alive")
     async def alive() -> Response:
@@ -98,12 +86,6 @@ def _errors(app: FastAPI, web: Web) -> None:
     app.add_exception_handler(Exception, fault)
     app.add_exception_handler(404, nowhere)
     app.add_exception_handler(405, nowhere)
-
-
-def _from_here(request: Request) -> bool:
-    """Whether a program of this host asks; what a proxy passes on comes from elsewhere."""
-    passed_on = {"forwarded", "x-forwarded-for", "x-real-ip", "via"} & set(request.headers)
-    return request.client is not None and not passed_on and ip_address(request.client.host).is_loopback
 
 
 def _foreign(request: Request) -> bool:

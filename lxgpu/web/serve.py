@@ -1,39 +1,42 @@
-"""The page's process: one loop, one port, and limits that a slow or greedy caller cannot get around."""
+"""The page's process: one loop, a port for browsers and one for Prometheus, and limits that no caller gets around."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 from urllib.parse import urlsplit
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from lxgpu.api.gate import App
+from lxgpu.config.readers import Endpoint
+from lxgpu.config.settings import WebSettings
 from lxgpu.config.shipped import shipped
-from lxgpu.errors import LxgpuError
 from lxgpu.ports import Progress, Texts
+from lxgpu.services.pageplace import is_here, metrics_told, oddities
 from lxgpu.web.app import page
 from lxgpu.web.asking import Web
+from lxgpu.web.binding import bound
 from lxgpu.web.door import Door
 from lxgpu.web.guard import Names, guard
 from lxgpu.web.live import Streams
 from lxgpu.web.own import Own
 from lxgpu.web.parts import Parts
+from lxgpu.web.scraping import PATH, scraped
 from lxgpu.web.sessions import Sessions
 from lxgpu.web.statics import Statics
+from lxgpu.web.timely import Timely
 from lxgpu.web.watching import Watch
 from lxgpu.web.words import catalogue
 
-CONNECTIONS = 800
-"""So many at once, streams included; who comes beyond is told to come again."""
-HEAD_S = 10.0
-"""The lines of a request have come by then, from its first byte on."""
-UNREAD_S = 30.0
-"""And who does not read an answer for so long gets no more of it."""
+CONNECTIONS, SCRAPES = 800, 32
+"""So many at once, streams included, and on the port for Prometheus; who comes beyond is told to come again."""
 _HEAD_BYTES = 16 * 1024
 _IDLE_S = 15
 _END_S = 2
@@ -41,106 +44,105 @@ _END_S = 2
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the page is served, and where it finds what it shows. `url` is how people call it."""
+    """Where the page is served, and where it finds what it shows."""
 
-    listen: str
-    port: int
-    url: str
+    web: WebSettings
     state_dir: Path
     run_dir: Path
 
 
-class Timely(H11Protocol):
-    """HTTP, but a request whose lines do not come to their end in time is no request."""
-
-    _timer: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody called."""
-        super().connection_made(transport)
-        self._timer = self.loop.call_later(HEAD_S, transport.abort)
-
-    def data_received(self, data: bytes) -> None:
-        """The time runs from the first byte of a request until its lines are there."""
-        if self._timer is None and self._between():
-            self._timer = self.loop.call_later(HEAD_S, self.transport.abort)
-        super().data_received(data)
-        if self._timer is not None and not self._between():
-            self._timer.cancel()
-            self._timer = None
-
-    def pause_writing(self) -> None:
-        """The caller does not read: for a while that is waited for."""
-        super().pause_writing()
-        self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        """It reads again."""
-        super().resume_writing()
-        if self._unread is not None:
-            self._unread.cancel()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The end."""
-        for timer in (self._timer, self._unread):
-            if timer is not None:
-                timer.cancel()
-        super().connection_lost(exc)
-
-    def _between(self) -> bool:
-        """Whether no request is being answered."""
-        return getattr(self.cycle, "response_complete", True)  # there is no cycle before the first request
-
-
 class _Server(uvicorn.Server):
-    """A server that ends its streams at the first signal, and so does not wait for pages that stay open."""
+    """A server that says so at the first signal: streams end then, and pages that stay open are not waited for."""
 
-    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
+    def __init__(self, config: uvicorn.Config, ends: Callable[[], None]) -> None:
         super().__init__(config)
-        self._streams = streams
+        self._ends = ends
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal to end."""
-        self._streams.end()
+        self._ends()
         super().handle_exit(sig, frame)
 
 
-def run(place: Place, texts: Texts, say: Progress, *, ready: Callable[[int], None] = lambda _port: None) -> None:
-    """Serve until SIGTERM or Ctrl-C. `ready` hears the port, which for 0 is any that is free.
+class _Beside(uvicorn.Server):
+    """A second server of the process: signals are for the first."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """None."""
+        yield
+
+
+def run(place: Place, texts: Texts, say: Progress) -> None:
+    """Serve until SIGTERM or Ctrl-C, with a port 0 on any that is free.
 
     Raises:
-        LxgpuError: `unavailable`: the address is not to be had.
+        LxgpuError: `unavailable`: an address is not to be had.
     """
-    listening, web = _listening(place), _web(place, texts, say)
-    port = int(listening.getsockname()[1])
-    config = uvicorn.Config(
-        guard(page(web), Names(place.url, (socket.gethostname(),))),
+    with ExitStack() as opened:
+        listening, scraping = _sockets(place, opened)
+        web, served = _web(place, texts, say), replace(place.web, port=_port_of(listening))
+        say(f"the page is at {served.url} (listens on {served.listen}, port {served.port})")
+        if scraping is not None and served.metrics is not None:
+            served = replace(served, metrics=Endpoint(served.metrics.address, _port_of(scraping)))
+            say(f"metrics are at http://{served.metrics}{PATH}")
+        for odd in (*oddities(served), *metrics_told(served)):
+            say(f"{odd.text}: {odd.remedy}")
+        asyncio.run(_serve(served, web, listening, scraping))
+
+
+async def _serve(served: WebSettings, web: Web, listening: socket.socket, scraping: socket.socket | None) -> None:
+    """Both at once, once there is something to tell; the page's server decides when it ends."""
+    await web.watch.look()
+    names = Names(served.url, (socket.gethostname(),))
+    here = served.metrics is not None and is_here(served.metrics.address)
+    beside = _Beside(_config(scraped(lambda: web.watch.seen.found, names if here else None), SCRAPES))
+
+    def ends() -> None:
+        web.streams.end()
+        beside.should_exit = True
+
+    scrapes = asyncio.create_task(beside.serve(sockets=[scraping])) if scraping is not None else None
+    try:
+        await _Server(_config(guard(page(web), names), CONNECTIONS, lifespan="on"), ends).serve(sockets=[listening])
+    finally:
+        ends()
+        if scrapes is not None:
+            await scrapes
+
+
+def _config(app: App, connections: int, *, lifespan: Literal["on", "off"] = "off") -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
         http=Timely,
         ws="none",
-        lifespan="on",
+        lifespan=lifespan,
         interface="asgi3",
         log_config=None,
         log_level="critical",
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=connections,
         timeout_keep_alive=_IDLE_S,
         timeout_graceful_shutdown=_END_S,
         h11_max_incomplete_event_size=_HEAD_BYTES,
     )
-    say(f"the page is at {place.url} (listens on {place.listen}, port {port})")
-    if _leads_elsewhere(place.url, port):
-        say(f"links lead to {place.url}, where this page is not: set web.port and web.url (or LXGPU_WEB_URL) alike")
-    ready(port)
-    _Server(config, web.streams).run(sockets=[listening])
 
 
-def _leads_elsewhere(url: str, port: int) -> bool:
-    """Whether links name this very host, and another port: no proxy stands between that could be meant."""
-    outside = urlsplit(url)
-    return outside.hostname in {"127.0.0.1", "localhost", "::1"} and outside.port not in {port, None}
+def _sockets(place: Place, opened: ExitStack) -> tuple[socket.socket, socket.socket | None]:
+    """The page's, and that of the metrics if they are to be told."""
+    web, at = place.web, "web.metrics in config.yaml"
+    ways = {"address": "web.listen (or --listen)", "port": "lxgpu web --port N, or web.port in config.yaml"}
+    listening = opened.enter_context(bound(Endpoint(web.listen, web.port), "the page", **ways))
+    if web.metrics is None:
+        return listening, None
+    ways = {"address": at, "port": f"{at}, which may be off"}
+    return listening, opened.enter_context(bound(web.metrics, "metrics", **ways))
+
+
+def _port_of(listening: socket.socket) -> int:
+    return int(listening.getsockname()[1])
 
 
 def _web(place: Place, texts: Texts, say: Progress) -> Web:
@@ -155,21 +157,6 @@ def _web(place: Place, texts: Texts, say: Progress) -> Web:
         statics=statics,
         parts=Parts(texts, catalogue(folder / "words.yaml"), statics),
         streams=Streams(watch),
-        secure=urlsplit(place.url).scheme == "https",
+        secure=urlsplit(place.web.url).scheme == "https",
         say=say,
     )
-
-
-def _listening(place: Place) -> socket.socket:
-    family = socket.AF_INET6 if ":" in place.listen else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((place.listen, place.port))
-        made.listen(256)
-    except OSError as error:
-        made.close()
-        what = f"the page cannot be served at {place.listen}, port {place.port}"
-        fix = "another program has the port: lxgpu web --port N, or web.port in config.yaml"
-        raise LxgpuError("unavailable", what, why=str(error), fix=fix) from error
-    return made

@@ -196,7 +196,7 @@ def test_prometheus_asks_what_it_is_told_to_ask(second, server, values, tmp_path
     groups = {"gpu_servers": {"hosts": {"server": values}}, "prometheus": {"hosts": {"server": {}}}}
     hosts = tmp_path / "hosts.yml"
     hosts.write_text(yaml.safe_dump(groups), encoding="utf-8")
-    asked = ["--tags", "monitoring", "-e", "monitoring_lxgpu_port=8470", "-e", "monitoring_address=127.0.0.1"]
+    asked = ["--tags", "monitoring", "-e", "monitoring_lxgpu_port=9470", "-e", "monitoring_address=127.0.0.1"]
     first = _site(hosts, *asked)
     assert "scrape_config_files" in first.output
     jobs = server.run("cat", "/etc/prometheus/lxgpu-scrape.yml")

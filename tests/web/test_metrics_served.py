@@ -1,21 +1,22 @@
-"""/metrics of the real page, over a living lab: for this host, in Prometheus' form, with what the daemon saw."""
+"""The metrics of the real page, over a living lab: on a port of their own, in Prometheus' form."""
 
 from __future__ import annotations
 
 import http.client
+import socket
 import subprocess
-import time
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
+from page_client import ask, session_of, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
 
-def scrape(page, **headers: str) -> tuple[int, str, bytes]:
+def scrape(page, path: str = "/metrics", method: str = "GET", **headers: str) -> tuple[int, str, bytes]:
     """One scrape: status, type, text."""
-    link = http.client.HTTPConnection(urlsplit(page.url).netloc, timeout=15)
-    link.request("GET", "/metrics", headers={name.replace("_", "-"): value for name, value in headers.items()})
+    link = http.client.HTTPConnection(urlsplit(page.metrics).netloc, timeout=15)
+    link.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = link.getresponse()
     told = answer.status, answer.headers["content-type"], answer.read()
     link.close()
@@ -29,16 +30,6 @@ def figures(text: bytes) -> dict[str, dict[tuple[str, ...], float]]:
     for sample in (sample for family in families for sample in family.samples):
         told.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
     return told
-
-
-def eventually(true) -> bool:
-    """Whether it becomes true; the page looks twice a second."""
-    ends = time.monotonic() + 15
-    while time.monotonic() < ends:
-        if true():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_a_scrape_is_what_promtool_takes(page):
@@ -58,12 +49,49 @@ def test_it_tells_of_the_lab(page, world):
     assert told["lxgpu_data_age_seconds"][()] < 60
 
 
-@pytest.mark.parametrize("header", ["X_Forwarded_For", "Forwarded", "X_Real_IP", "Via"])
-def test_who_comes_through_a_proxy_is_told_nothing(page, header):
-    """The names of people's containers are in it, and a proxy on this host asks for the whole world."""
-    status, _, text = scrape(page, **{header: "203.0.113.7"})
-    assert status == 403
+def test_the_page_tells_none(page, world):
+    """A proxy that adds no header looks like a program of this host, and asks for everybody: so nobody is told."""
+    for cookie in ("", session_of(page, world)[0]):
+        status, _, text = ask(page, "GET", "/metrics", Cookie=cookie)
+        assert status == 404
+        assert "lxgpu_gpus" not in text
+
+
+def test_a_public_page_tells_none_either(fresh):
+    """What everybody may look at is the page."""
+    world, page = fresh
+    world.change = lambda found: replace(found, public=True)
+    world.turn()
+    wait_for(lambda: ask(page, "GET", "/")[0] == 200)
+    assert ask(page, "GET", "/metrics")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status"),
+    [("/", "GET", 404), ("/in", "GET", 404), ("/metrics/", "GET", 404), ("/metrics", "POST", 405)],
+)
+def test_its_port_has_nothing_else(page, path, method, status):
+    """No page, no session, no change."""
+    assert scrape(page, path, method)[0] == status
+
+
+def test_a_look_at_its_lines_has_no_text(page):
+    """HEAD, as watchdogs ask."""
+    assert scrape(page, method="HEAD") == (200, "text/plain; version=0.0.4; charset=utf-8", b"")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:9470", ""])
+def test_a_browser_here_reads_it_for_no_other_site(page, host):
+    """A name that somebody points at this machine is none of its own (DNS rebinding)."""
+    status, _, text = scrape(page, Host=host)
+    assert status in {400, 421}
     assert b"alice" not in text
+
+
+@pytest.mark.parametrize("host", ["localhost:9470", "127.0.0.1", "[::1]:9470", socket.gethostname()])
+def test_it_may_be_called_by_names_of_this_host(page, host):
+    """As a target is written in Prometheus' settings."""
+    assert scrape(page, Host=host)[0] == 200
 
 
 def test_of_a_daemon_that_is_gone_the_age_is_told(fresh):
@@ -71,14 +99,6 @@ def test_of_a_daemon_that_is_gone_the_age_is_told(fresh):
     world, page = fresh
     world.close()
     world.publish(age_s=3600)
-    assert eventually(lambda: figures(scrape(page)[2])["lxgpu_data_age_seconds"][()] > 3000)
+    wait_for(lambda: figures(scrape(page)[2])["lxgpu_data_age_seconds"][()] > 3000)
     told = figures(scrape(page)[2])
     assert [name for name in told if name.startswith(("lxgpu_gpu", "lxgpu_slot", "lxgpu_container"))] == []
-
-
-def test_a_public_page_tells_everybody(fresh):
-    """As the policy says."""
-    world, page = fresh
-    world.change = lambda found: replace(found, public=True)
-    world.turn()
-    assert eventually(lambda: scrape(page, X_Forwarded_For="203.0.113.7")[0] == 200)

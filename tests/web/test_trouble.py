@@ -180,24 +180,36 @@ def test_it_can_write_nothing(page, world):
     assert set(opened) <= {str(page.log)}
 
 
-def test_metrics_are_for_this_host(page, world):
-    """Prometheus here gets them; what a proxy passes on does not."""
-    world.turn()
-    status, headers, text = ask(page, "GET", "/metrics")
-    assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    assert "lxgpu_gpus_free" in text
-    for name in ("Forwarded", "X-Forwarded-For", "Via"):
-        assert ask(page, "GET", "/metrics", **{name: "192.0.2.7"})[0] == 403
-
-
-def test_a_port_that_is_taken_is_an_error_in_words(page):
+@pytest.mark.parametrize(
+    ("given", "metrics", "what", "fix"),
+    [
+        (["--port", "{page}"], "off", "the page cannot be served at 127.0.0.1, port {page}", "--port"),
+        ([], "127.0.0.1:{metrics}", "metrics cannot be served at 127.0.0.1, port {metrics}", "web.metrics"),
+        (["--listen", "192.0.2.77"], "off", "the page cannot be served at 192.0.2.77", "--listen"),
+    ],
+)
+def test_a_place_that_is_not_to_be_had_is_an_error_in_words(page, given, metrics, what, fix):
     """What, why, and what helps; status 8."""
-    port = str(urlsplit(page.url).port)
-    argv = [*page.process.args[:-1], port]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd="/", env=page.env, timeout=30, check=False)
+    ports = {"page": urlsplit(page.url).port, "metrics": urlsplit(page.metrics).port}
+    argv = [*page.process.args, *(word.format(**ports) for word in given)]
+    env = page.env | {"LXGPU_WEB_METRICS": metrics.format(**ports)}
+    done = subprocess.run(argv, capture_output=True, text=True, cwd="/", env=env, timeout=30, check=False)
     assert done.returncode == 8
-    assert "error[unavailable]" in done.stderr
-    assert "--port" in done.stderr
+    assert f"error[unavailable] {what}".format(**ports) in done.stderr
+    assert fix in done.stderr.partition("fix:")[2]
+
+
+def test_links_that_lead_elsewhere_are_said_when_it_starts(page):
+    """The page of these tests listens on any port, and its address is the usual one."""
+    assert "links lead to http://127.0.0.1:8470, and the page listens on port" in page.log.read_text()
+
+
+def test_a_listen_address_that_is_none_is_told(page):
+    """Before anything is looked up."""
+    argv = [*page.process.args, "--listen", "lab.example"]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd="/", env=page.env, timeout=30, check=False)
+    assert done.returncode == 2
+    assert "'lab.example' is no IP address" in done.stderr
 
 
 def test_a_newcomer_makes_a_key_in_the_browser(visit, world, tmp_path):

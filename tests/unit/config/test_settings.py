@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lxgpu.config.readers import TABLE
+from lxgpu.config.readers import TABLE, Endpoint
 from lxgpu.config.settings import Channel, HostSettings, load_settings
 from lxgpu.config.settingsview import settings_rows
 from lxgpu.errors import LxgpuError
@@ -46,7 +46,8 @@ def test_each_setting_has_a_variable_a_flag_and_a_place_in_the_file(setting, tmp
     """What `config show` prints for a setting can be given in each of the three ways, with the same outcome."""
     other = {"workers": "9", "network.ports": "3000-3001", "network.listen": "10.1.2.3", "nvidia": "off"}
     other |= {"device_rule": "bpf", "quota_unenforced": "refuse", "backup.every": "2h", "backup.keep": "3d"}
-    other |= {"web.listen": "10.1.2.3", "web.port": "443", "web.url": "https://gpu.lab.example/page"}
+    other |= {"web.listen": "10.1.2.3", "web.port": "443", "web.url": "https://gpu.lab.example"}
+    other |= {"web.metrics": "off"}
     text = other.get(setting.key, "/x/y" if setting.default.startswith("/") or not setting.default else "other")
     text = {"network.address": "gpu1.lab", "homes": "/homes", "backup.to": "nas"}.get(setting.key, text)
     section, _, name = setting.key.rpartition(".")
@@ -86,6 +87,45 @@ def test_hosts_channels_and_images(tmp_path):
     assert found.channels == (Channel("mail", "localhost:25", "a@b"), Channel("command", "/bin/tell"))
     assert found.images == {"jammy": "ubuntu:22.04"}
     assert found.origins["channels"] == f"{path}:2"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "why"),
+    [
+        ("web.url", "https://lab.example/gpu", "leave out /gpu"),
+        ("web.url", "ftp://lab.example", "https://gpu.lab.example"),
+        ("web.url", "https://lab.example?x", "https://gpu.lab.example"),
+        ("web.url", "https://lab.example:0", "https://gpu.lab.example"),
+        ("web.metrics", "9470", "127.0.0.1:9470"),
+        ("web.metrics", "lab.example:9470", "127.0.0.1:9470"),
+        ("web.metrics", "::1:9470", "[::1]:9470"),
+        ("web.metrics", "[127.0.0.1]:9470", "127.0.0.1:9470"),
+        ("web.metrics", "127.0.0.1:99999", "127.0.0.1:9470"),
+        ("web.metrics", "127.0.0.1:", "127.0.0.1:9470"),
+    ],
+)
+def test_places_of_the_page_that_are_none(key, text, why):
+    """Refused when they are read, with the form that is right."""
+    with pytest.raises(LxgpuError) as raised:
+        load_settings({key: text}, NOWHERE)
+    assert repr(text) in raised.value.brief
+    assert why in " ".join(raised.value.why)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("10.0.0.5:9100", Endpoint("10.0.0.5", 9100)), ("[::1]:9470", Endpoint("::1", 9470)), ("off", None)],
+)
+def test_where_metrics_are_told(text, found):
+    """An address and a port, or nowhere; shown as it is written."""
+    settings = load_settings({"web.metrics": text}, NOWHERE)
+    assert settings.web.metrics == found
+    assert {row.key: row.value for row in settings_rows(settings)}["web.metrics"] == text
+
+
+def test_a_slash_at_the_end_of_the_page_is_no_path():
+    """As browsers show it."""
+    assert load_settings({"web.url": "https://gpu.lab.example/"}, NOWHERE).web.url == "https://gpu.lab.example"
 
 
 def test_every_mistake_of_the_file_is_told_at_once(tmp_path):

@@ -15,6 +15,7 @@ from fakes.setup import SOUND, FakeSetup, ground_of
 from fakes.site import make_settings, make_site, newcomer
 
 from lxgpu.config.inforce import InForce
+from lxgpu.config.settings import WebSettings
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Gpu, Reading, Readings
 from lxgpu.model.instance import Power, Sighting
@@ -74,7 +75,9 @@ def _readings(case: Mapping[str, Any], gpus: tuple[Gpu, ...]) -> Readings:
 
 
 def _seen(case: Mapping[str, Any]) -> Seen:
-    settings = replace(make_settings(Path("/etc/lxgpu")), **case.get("settings", {}))
+    told = dict(case.get("settings", {}))
+    told |= {"web": WebSettings(**told["web"])} if "web" in told else {}
+    settings = replace(make_settings(Path("/etc/lxgpu")), **told)
     gpus = tuple(
         Gpu(uuid=f"GPU-{n}", pci=f"0000:1{n}:00.0", model="T4", host="host1") for n in range(1, case.get("gpus", 1) + 1)
     )
