@@ -26,6 +26,7 @@ from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.lookup import owners_by_instance
 from lxgpu.units import format_duration
 
+EVERYBODY = "everybody"
 ENDINGS = {"missed": "nobody used it", "failed": "its cards cannot be had", "cancelled": "it is given up"}
 
 
@@ -33,10 +34,10 @@ ENDINGS = {"missed": "nobody used it", "failed": "its cards cannot be had", "can
 class Effect:
     """One thing that an edit does: to whom, how many cards, from when on (None: at once, or when somebody waits).
 
-    `subject` is a person or a group. Codes: `takes`, `ends`, `booking_surplus`, `booking_too_large`,
+    `subject` is a person, a group, or `EVERYBODY`. Codes: `takes`, `ends`, `booking_surplus`, `booking_too_large`,
     `booking_too_long`, `beyond_horizon`, `over_limit`, `over_group_limit`, `over_class_limit`, `person_ended`,
     `class_gone`, `class_not_allowed`, `less_guaranteed`, `suspends`,
-    `empties`.
+    `empties`, `page_opens`, `page_closes`.
     """
 
     code: str
@@ -54,6 +55,7 @@ def effects_of(snapshot: Snapshot, new: Policy) -> tuple[Effect, ...]:
     found += _less_guaranteed(snapshot, changed)
     found += _decided(snapshot, changed)
     found += _expiring(snapshot, changed)
+    found += _looking(snapshot.policy, new)
     return tuple(sorted(found, key=_order))
 
 
@@ -213,6 +215,17 @@ def _expiring(before: Snapshot, after: Snapshot) -> Iterator[Effect]:
             when = show_instant(gone, now=after.now, zone=after.policy.zone)
             text = f"removes {row.name} of {row.owner} from the trash for good {_after(gone, after.now, when)}"
             yield Effect("empties", row.owner, text, at=max(gone, after.now))
+
+
+def _looking(before: Policy, after: Policy) -> Iterator[Effect]:
+    """Who may look at the page."""
+    was, will = before.rules.page.public, after.rules.page.public
+    if will and not was:
+        text = "the page shows names, cards and bookings to everybody who reaches it, without a login"
+        yield Effect("page_opens", EVERYBODY, text)
+    if was and not will:
+        text = "the page is for those who log in: who only looked needs a link (lxgpu web --link)"
+        yield Effect("page_closes", EVERYBODY, text)
 
 
 def _after(at: datetime, now: datetime, when: str) -> str:

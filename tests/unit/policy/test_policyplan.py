@@ -11,7 +11,7 @@ from reservation_rows import booking, request
 from lxgpu.model.gpu import Gpu
 from lxgpu.model.quota import BASE_TERMS, NOTHING, Group, Policy, Terms, Total
 from lxgpu.model.reservation import Reservation
-from lxgpu.model.rules import BookingRules, PreemptionRules, PriorityClass, Rules
+from lxgpu.model.rules import BookingRules, PageRules, PreemptionRules, PriorityClass, Rules
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.policyplan import at_odds, effects_of
 
@@ -60,6 +60,18 @@ def test_the_same_policy_does_nothing():
     over = replace(world(), policy=less)
     assert effects_of(over, less) == ()
     assert [effect.code for effect in at_odds(over)] == ["over_limit"]
+
+
+def test_who_may_look_at_the_page_is_told_both_ways():
+    """Names become visible to everybody, or those who only looked are shut out; left as it is, nothing is said."""
+    public = replace(POLICY, rules=replace(POLICY.rules, page=PageRules(public=True)))
+    (opened,) = effects_of(world(), public)
+    assert (opened.code, opened.subject, opened.gpus, opened.at) == ("page_opens", "everybody", None, None)
+    assert "without a login" in opened.text
+    (closed,) = effects_of(replace(world(), policy=public), POLICY)
+    assert (closed.code, closed.subject) == ("page_closes", "everybody")
+    assert "lxgpu web --link" in closed.text
+    assert effects_of(replace(world(), policy=public), public) == ()
 
 
 def test_a_lower_limit_takes_nothing_while_nobody_waits():
