@@ -17,6 +17,7 @@ from threading import get_ident
 
 from lxgpu.errors import cannot_write
 from lxgpu.plain import plain
+from lxgpu.regular import open_regular
 from lxgpu.services.calendarview import Calendar
 from lxgpu.services.cardviews import GpuView, UseView
 from lxgpu.services.daemonfigures import DaemonFigures
@@ -28,7 +29,7 @@ from lxgpu.services.views import InstanceView
 FILE = "status.json"
 _PASS = 0o011
 SCHEMA = "lxgpu.published/v1"
-MOST_CHARACTERS = 64 * 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024
 """What is longer was written by nobody of ours: a lab of 200 containers and 1,000 bookings has a megabyte."""
 STALE_S = 90.0
 """The daemon writes at least every 30 s; what is older than this was written by one that has gone, or hangs."""
@@ -128,11 +129,11 @@ def write(folder: Path, published: Published) -> None:
 
 
 def read(folder: Path) -> Published | None:
-    """What was published last; None when nothing was, or it is not to be read or understood."""
+    """What was published last; None when nothing was, it is no file, or it is not to be read or understood."""
     try:
-        with (folder / FILE).open(encoding="utf-8") as file:
-            text = file.read(MOST_CHARACTERS + 1)
-        found = json.loads(text) if len(text) <= MOST_CHARACTERS else {}
+        with open_regular(folder / FILE) as file:
+            text = file.read(MOST_BYTES + 1)
+        found = json.loads(text.decode()) if len(text) <= MOST_BYTES else {}
         if found.get("schema") != SCHEMA:
             return None
         return revive(Published, found)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import stat
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +19,7 @@ from json_shapes import faults
 from lxgpu.errors import LxgpuError
 from lxgpu.services import statusfile
 from lxgpu.services.calendarview import BarKind
+from lxgpu.services.idleviews import published_verdicts
 from lxgpu.services.publish import published
 from lxgpu.services.reserve import reserve
 from lxgpu.services.revive import revive
@@ -133,6 +136,37 @@ def test_what_cannot_be_understood_is_as_good_as_nothing(tmp_path, text):
     (tmp_path / "status.json").write_text(text)
     assert statusfile.read(tmp_path) is None
     assert statusfile.read(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "device"])
+def test_what_is_no_file_is_as_good_as_nothing_and_not_waited_for(tmp_path, kind):
+    """A pipe that nobody writes to, a folder, a socket, a device without an end; for those too who ask for one part."""
+    path = tmp_path / statusfile.FILE
+    with socket.socket(socket.AF_UNIX) as made:
+        match kind:
+            case "pipe":
+                os.mkfifo(path)
+            case "folder":
+                path.mkdir()
+            case "socket":
+                made.bind(str(path))
+            case _:
+                path.symlink_to("/dev/zero")
+        assert statusfile.read(tmp_path) is None
+        assert published_verdicts(str(tmp_path)) == {}
+
+
+def test_what_is_larger_than_any_lab_is_not_read(site, daemon):
+    """However much follows; just below the bound it is read."""
+    folder = site.settings.state_dir
+    statusfile.write(folder, published(site, daemon))
+    path, size = folder / statusfile.FILE, (folder / statusfile.FILE).stat().st_size
+    with path.open("a") as file:
+        file.write(" " * (statusfile.MOST_BYTES - size))
+    assert statusfile.read(folder) is not None
+    with path.open("a") as file:
+        file.write(" ")
+    assert statusfile.read(folder) is None
 
 
 def test_a_newer_writer_is_understood():
