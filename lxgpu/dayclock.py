@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from lxgpu.errors import LxgpuError
+from lxgpu.errors import LxgpuError, quoted
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _FULL_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -43,7 +43,7 @@ def read_dayclock(text: str) -> DayClock:
     """
     found = _read(text)
     if found is None:
-        raise LxgpuError("bad_time", f"{text!r} is no time", why=HELP, fix=_hint(text))
+        raise LxgpuError("bad_time", f"{quoted(text)} is no time", why=HELP, fix=_hint(text))
     return found
 
 
@@ -94,13 +94,13 @@ def _checked(match: re.Match[str], text: str) -> tuple[int, int]:
     if half:
         if not 1 <= hour <= _NOON or minute > _LATEST_MINUTE:
             why, fix = "before am and pm stand the hours 1 to 12", _LIKE
-            raise LxgpuError("bad_time", f"{text!r} is no time", why=why, fix=fix)
+            raise LxgpuError("bad_time", f"{quoted(text)} is no time", why=why, fix=fix)
         return hour % _NOON + (_NOON if half == "pm" else 0), minute
     if hour > _LATEST_HOUR or minute > _LATEST_MINUTE:
         midnight = (hour, minute) == (_LATEST_HOUR + 1, 0)
         raise LxgpuError(
             "bad_time",
-            f"{text!r} is no time",
+            f"{quoted(text)} is no time",
             why="the hours of a day go from 00:00 to 23:59",
             fix="midnight is the start of a day: 'tomorrow 00:00'" if midnight else _LIKE,
         )
@@ -112,7 +112,7 @@ def _hint(text: str) -> str:
     plain = _plain(text)
     if re.fullmatch(r"[0-9]{1,2}", plain):
         return f"say {plain}:00 for the clock, +{plain}h for hours from now"
-    if re.fullmatch(r"[0-9]{1,4} ?(?:[a-z]+)", plain):
+    if re.fullmatch(r"[0-9]{1,4} ?(?:[a-z]{1,12})", plain):
         return f"say +{plain.replace(' ', '')} for so long from now"
     words = [word for word in plain.replace(",", " ").split(" ") if word not in {"", "at", "on", "the", "oclock"}]
     for order in (words, [*words[1:], *words[:1]], [*words[-1:], *words[:-1]], [*words[2:], *words[:2]]):

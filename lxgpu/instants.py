@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, available_timezones
 
 from lxgpu.dayclock import DAYS, DayClock, is_clock, read_dayclock
-from lxgpu.errors import LxgpuError
+from lxgpu.errors import LxgpuError, quoted
 from lxgpu.units import format_duration, parse_duration
 
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
@@ -70,7 +70,7 @@ def parse_day(text: str, *, zone: tzinfo) -> datetime:
     """
     match = _DATE.fullmatch(text)
     if match is None:
-        raise LxgpuError("bad_time", f"{text!r} is no date", why="a date is written 2027-05-01")
+        raise LxgpuError("bad_time", f"{quoted(text)} is no date", why="a date is written 2027-05-01")
     # Where midnight is skipped or comes twice, fold=0 gives the first moment of the day.
     return _naive(match.groups(), text=text).replace(tzinfo=zone).astimezone(UTC)
 
@@ -83,7 +83,7 @@ def parse_utc(text: str) -> datetime:
     """
     match = _FULL.fullmatch(text)
     if match is None or not match[8]:
-        raise LxgpuError("bad_time", f"{text!r} is no RFC 3339 time", why="it is written 2027-05-01T09:00:00Z")
+        raise LxgpuError("bad_time", f"{quoted(text)} is no RFC 3339 time", why="it is written 2027-05-01T09:00:00Z")
     return _full_time(match, text=text, zone=UTC)
 
 
@@ -115,7 +115,7 @@ def _full_time(match: re.Match[str], *, text: str, zone: tzinfo) -> datetime:
     except ValueError as error:
         raise LxgpuError(
             "bad_time",
-            f"{text!r} has no valid offset",
+            f"{quoted(text)} has no valid offset",
             why="an offset is Z or like +08:00",
             fix="write it like 2027-05-01T09:00:00+08:00",
         ) from error
@@ -127,13 +127,16 @@ def _naive(numbers: tuple[str | int, ...] | list[str], *, text: str) -> datetime
     except ValueError as error:
         raise LxgpuError(
             "bad_time",
-            f"{text!r} is no time",
+            f"{quoted(text)} is no time",
             why="the calendar has no such day, or the day no such hour",
             fix="a date is written year, month, day, and a clock time goes to 23:59: 2027-05-01 09:00",
         ) from error
     if naive.year not in _YEARS:
         raise LxgpuError(
-            "bad_time", f"{text!r} is no time", why=f"years go from {_YEARS[0]} to {_YEARS[-1]}", fix="look at the year"
+            "bad_time",
+            f"{quoted(text)} is no time",
+            why=f"years go from {_YEARS[0]} to {_YEARS[-1]}",
+            fix="look at the year",
         )
     return naive
 

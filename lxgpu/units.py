@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from lxgpu.errors import LxgpuError
+from lxgpu.errors import LxgpuError, quoted
 from lxgpu.figures import (
     DAY,
     HOUR,
@@ -85,14 +85,19 @@ def parse_duration(text: str) -> int:
         [(number, unit) for number, unit in zip(match.groups(), _UNIT_WORDS, strict=True) if number] if match else []
     )
     if not parts or any("." in number for number, _ in parts[:-1]):
-        raise LxgpuError("bad_time", f"{text!r} is no duration", why=_DURATION_HELP, fix=_duration_hint(plain))
+        raise LxgpuError("bad_time", f"{quoted(text)} is no duration", why=_DURATION_HELP, fix=_duration_hint(plain))
     seconds, left = divmod(sum(_millionths(number) * unit for number, unit in parts), _MILLION)
     if left:
         raise LxgpuError(
-            "bad_time", f"{text!r} is no whole number of seconds", why=_DURATION_HELP, fix="give whole ones"
+            "bad_time", f"{quoted(text)} is no whole number of seconds", why=_DURATION_HELP, fix="give whole ones"
         )
     if seconds > LONGEST_S:
-        raise LxgpuError("bad_time", f"{text!r} is too long", why=f"the longest duration is {LONGEST_S // DAY}d")
+        raise LxgpuError(
+            "bad_time",
+            f"{quoted(text)} is too long",
+            why=f"the longest duration is {LONGEST_S // DAY}d",
+            fix="give a shorter one",
+        )
     return seconds
 
 
@@ -117,14 +122,14 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     unit = SIZE_UNITS.get(match[3]) if match else None
     if match is None or unit is None:
-        raise LxgpuError("bad_size", f"{text!r} is no size", why=_SIZE_HELP, fix=_size_hint(text))
+        raise LxgpuError("bad_size", f"{quoted(text)} is no size", why=_SIZE_HELP, fix=_size_hint(text))
     parts = match[2] or ""
     scale: int = 10 ** len(parts)
     size, rest = divmod(int(match[1] + parts) * unit, scale)
     if rest:
-        raise LxgpuError("bad_size", f"{text!r} is no whole number of bytes", why=_SIZE_HELP)
+        raise LxgpuError("bad_size", f"{quoted(text)} is no whole number of bytes", why=_SIZE_HELP)
     if size > LARGEST_BYTES:
-        raise LxgpuError("bad_size", f"{text!r} is too large", why="the largest size is below 8EiB")
+        raise LxgpuError("bad_size", f"{quoted(text)} is too large", why="the largest size is below 8EiB")
     return size
 
 
@@ -147,7 +152,9 @@ def parse_percent(text: str) -> float:
     """
     match = _PERCENT.fullmatch(text)
     if match is None or float(match[1]) > 100:  # noqa: PLR2004 -- the whole
-        raise LxgpuError("bad_size", f"{text!r} is no share", why="a share is a number from 0 to 100 and %: 90%, 0.5%")
+        raise LxgpuError(
+            "bad_size", f"{quoted(text)} is no share", why="a share is a number from 0 to 100 and %: 90%, 0.5%"
+        )
     return float(match[1])
 
 
@@ -159,7 +166,7 @@ def parse_count_per(text: str) -> tuple[int, int]:
     """
     amount, window = _split_rate(text, like="2/1d, that is two in one day")
     if not _WHOLE.fullmatch(amount):
-        raise LxgpuError("bad_time", f"{text!r} does not start with a whole number", why="write it like 2/1d")
+        raise LxgpuError("bad_time", f"{quoted(text)} does not start with a whole number", why="write it like 2/1d")
     return int(amount), window
 
 
@@ -172,15 +179,15 @@ def parse_duration_per(text: str) -> tuple[int, int]:
     amount, window = _split_rate(text, like="8h/7d, that is eight hours in seven days")
     seconds = parse_duration(amount)
     if seconds > window:
-        raise LxgpuError("bad_time", f"{text!r} asks for more time than its window has")
+        raise LxgpuError("bad_time", f"{quoted(text)} asks for more time than its window has")
     return seconds, window
 
 
 def _split_rate(text: str, *, like: str) -> tuple[str, int]:
     amount, slash, window = text.partition("/")
     if not slash:
-        raise LxgpuError("bad_time", f"{text!r} has no window", why=f"write it like {like}")
+        raise LxgpuError("bad_time", f"{quoted(text)} has no window", why=f"write it like {like}")
     seconds = parse_duration(window)
     if seconds == 0:
-        raise LxgpuError("bad_time", f"the window of {text!r} is empty", why=f"write it like {like}")
+        raise LxgpuError("bad_time", f"the window of {quoted(text)} is empty", why=f"write it like {like}")
     return amount, seconds

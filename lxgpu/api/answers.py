@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
+from lxgpu.api.misfits import misfit
 from lxgpu.errors import Exit, LxgpuError
 from lxgpu.plain import plain
 from lxgpu.services.nextsteps import reason_of
@@ -73,8 +74,7 @@ def answer_errors(app: FastAPI, fault: Callable[[Request, Exception], None], *, 
 
     async def misshapen(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101 -- it is registered for that
-        told = [f"{'.'.join(str(part) for part in one['loc'][1:]) or 'body'}: {one['msg']}" for one in error.errors()]
-        return failed(LxgpuError("usage", "the request does not fit", why=told[:_MOST_TOLD]), help_=help_)
+        return failed(misfit(error.errors()), help_=help_)
 
     async def unreadable(_: Request, __: Exception) -> Response:
         return failed(LxgpuError("usage", "the request cannot be read", why="it is no JSON"), help_=help_)

@@ -8,8 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from lxgpu.units import LONGEST_S
 
-MOST_GPUS = 1024
-_PLAIN = r"^[^\x00-\x1f\x7f-\x9f]*$"
+MOST_GPUS, MOST_WORDS = 1024, 200
+PLAIN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 _SOME = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
 """The same, with something in it that can be seen."""
 
@@ -21,14 +21,14 @@ def _whole(value: object) -> object:
 
 Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS), BeforeValidator(_whole)]
 Seconds = Annotated[int, Field(ge=1, le=LONGEST_S), BeforeValidator(_whole)]
-Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=_SOME)]
-When = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_PLAIN)]
-Model = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_PLAIN)]
-ClassName = Annotated[str, StringConstraints(max_length=63, pattern=_PLAIN)]
-Note = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=_PLAIN)]
+Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_WORDS, pattern=_SOME)]
+When = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=PLAIN)]
+Model = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=PLAIN)]
+ClassName = Annotated[str, StringConstraints(max_length=63, pattern=PLAIN)]
+Note = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MOST_WORDS, pattern=PLAIN)]
 Token = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_-]*$")]
 KeyText = Annotated[str, StringConstraints(min_length=1, max_length=16384)]
-Identifier = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=_PLAIN)]
+Identifier = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=PLAIN)]
 
 
 _GIVEN = {"not": {"type": "null"}}

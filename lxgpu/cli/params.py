@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lxgpu.cli.render import FORMATS, Output, Screen
-from lxgpu.errors import LxgpuError
+from lxgpu.errors import LxgpuError, quoted
 
 LEAST_MEMORY, LEAST_DISK = 64 * 1024**2, 64 * 1024**2
 LONGEST_TEXT = 500
@@ -86,7 +86,7 @@ def _duration(text: str) -> int:
     seconds = 0 if text.strip(" ") == "0" else parse_duration(text)
     if seconds == 0:  # "none was given" is another thing
         why = "it would end as it begins; leave the option out where no time is meant"
-        raise LxgpuError("bad_time", f"{text!r} is no time at all", why=why, fix="give it a time, as 30m or 4h")
+        raise LxgpuError("bad_time", f"{quoted(text)} is no time at all", why=why, fix="give it a time, as 30m or 4h")
     return seconds
 
 

@@ -19,6 +19,7 @@ from lxgpu.services import observe
 from lxgpu.services.begin import decided
 from lxgpu.services.cardmemory import CardMemory
 from lxgpu.services.cards import card_views
+from lxgpu.services.contact import ASK, with_contact
 from lxgpu.services.endings import about_ending, ends_now
 from lxgpu.services.guestfix import inside
 from lxgpu.services.guestreasons import GuestReasons, guest_reasons
@@ -193,11 +194,11 @@ class Guests:
         groups = policy.groups_of(owner, site.unix_groups(owner))
         limit = policy.entitlement(owner, groups, site.clock.now()).limit
         if gpus > limit:
-            fix = f"ask for {limit} or fewer; or ask {policy.contact} for more" if limit else f"ask {policy.contact}"
+            fix = with_contact(f"ask for {limit} or fewer" if limit else ASK, policy.contact)
             raise LxgpuError("over_limit", f"{owner} may hold {_number(limit)}, and not {gpus}", fix=fix)
         seen = self._look(site).seen
         if seen is not None and gpus > len(seen.gpus):
-            fix = f"ask for {len(seen.gpus)} or fewer" if seen.gpus else f"ask {policy.contact}"
+            fix = f"ask for {len(seen.gpus)} or fewer" if seen.gpus else with_contact(ASK, policy.contact)
             raise LxgpuError("no_capacity", f"this host has {_number(len(seen.gpus))}, and not {gpus}", fix=fix)
         return GuestAnswer("done", f"{_number(gpus)} may be held")
 
@@ -306,11 +307,12 @@ class Guests:
             raise
 
 
-def _known(records: Records, name: str, contact: str = "your admin") -> Instance:
+def _known(records: Records, name: str, contact: str = "") -> Instance:
     """The container's row; error `not_ready` for one that is being made, suspended or deleted."""
     row = records.instance(name)
     if row is None or row.state is not InstanceState.READY:
-        fix = f"ask {contact}; your admin can: lxgpu show {name}"
+        fix = f"your admin can: lxgpu show {name}"
+        fix = with_contact(fix, contact) if contact else fix
         raise LxgpuError("not_ready", f"{name} is not in use as lxgpu knows it", fix=fix)
     return row
 

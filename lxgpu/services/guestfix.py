@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from lxgpu.services.contact import ASK, MARK, with_contact, without_contact
+
 _REASON = r"""(?: --reason (?:'[^']*'|"[^"]*"|\S+))?"""
 _PLACES = re.compile(r"\b(?:NAME|GPU|ID|FILE|COMMAND|CODE)\b")
 _HOST = re.compile(r"\blxgpu [a-z]")
@@ -15,13 +17,12 @@ def inside(fix: str, name: str, contact: str) -> str:
     What only the host has is named as the admin's, when it can be typed as it stands, else left out; then it is said
     whom to ask.
     """
-    parts = [_translated(part.strip(), name) for part in fix.split(";") if part.strip()]
+    parts = [_translated(part.strip(), name) for part in without_contact(fix).split(";") if part.strip()]
     mine = [part for part in parts if not _HOST.search(part)]
-    theirs = [part for part in parts if _HOST.search(part) and not _PLACES.search(part)]
-    told = [*mine, *(f"your admin can: {part}" for part in theirs)]
-    if len(mine) < len(parts) and not any(contact in part for part in told):
-        told = [*mine, f"ask {contact}", *(f"your admin can: {part}" for part in theirs)]
-    return "; ".join(told) or f"ask {contact}"
+    theirs = [f"your admin can: {part}" for part in parts if _HOST.search(part) and not _PLACES.search(part)]
+    told = "; ".join([*mine, *theirs]) or ASK
+    alone = mine and len(mine) == len(parts) and MARK not in fix
+    return told if alone else with_contact(told, contact)
 
 
 def told_inside(text: str) -> str:

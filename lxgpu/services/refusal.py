@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lxgpu.errors import CATALOGUE, Exit, LxgpuError
 from lxgpu.model.plan import Plan, Reason, Verdict
 from lxgpu.model.quota import Policy
+from lxgpu.services.contact import with_contact
 from lxgpu.services.nextsteps import FIX
 from lxgpu.services.site import Site
 
@@ -41,7 +42,7 @@ def refusal(plan: Plan, what: str, policy: Policy, *, fix: str = "") -> LxgpuErr
         return None
     fix = fix or FIX[gravest.code]
     if CATALOGUE[gravest.code].status is Exit.REFUSED and gravest.code != "busy":  # that one is not the policy's
-        fix = f"{fix}; contact: {policy.contact}"
+        fix = with_contact(fix, policy.contact)
     return LxgpuError(
         gravest.code,
         f"{what}: {gravest.text}",

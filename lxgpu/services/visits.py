@@ -17,6 +17,7 @@ from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.names import check_person
 from lxgpu.model.snapshot import Records
 from lxgpu.services.cardmemory import CardMemory
+from lxgpu.services.contact import with_contact
 from lxgpu.services.passbook import Passbook, PassReader, opened
 from lxgpu.services.passes import LIFE, Pass, PassKind, brought_back, ended, found, issued, new_text, without
 from lxgpu.services.report import ssh_host
@@ -161,7 +162,8 @@ class Visits:
                 raise
             said.append(f"it counts when your container starts next: {error.brief}")
         ssh = _way(site, mine.name)
-        text = "your key is known" if ssh else f"your key is kept for your container; {site.policy().contact} makes it"
+        kept = with_contact("your key is kept for your container, which your admin makes", site.policy().contact)
+        text = "your key is known" if ssh else kept
         return KeyTaken(mine.name, given[0].fingerprint, ssh, "; ".join([text, *said]))
 
     def fault(self, name: str, error: Exception) -> None:
@@ -260,7 +262,10 @@ def _used() -> LxgpuError:
 
 
 def _uninvited(site: Site) -> LxgpuError:
-    why, fix = "it takes one key, and is over after some days", f"ask {site.policy().contact} for a new one"
+    why, fix = (
+        "it takes one key, and is over after some days",
+        with_contact("ask your admin for a new one", site.policy().contact),
+    )
     return LxgpuError("not_allowed", "this invitation is used up, or over", why=why, fix=fix)
 
 

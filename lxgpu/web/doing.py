@@ -23,8 +23,10 @@ def changes(app: FastAPI, web: Web) -> None:
         given = await fields_of(request)
         if name not in ACTIONS:
             return PlainTextResponse("there is no such thing to do\n", 404)
-        if reader.kind != PERSON or not reader.sent(given.get("token", "")):
-            return told(web, request, reader, Trouble(403, "not_yours"), here="/mine")
+        if reader.kind != PERSON:
+            return told(web, request, reader, Trouble(403, "not_yours"))
+        if not reader.sent(given.get("token", "")):
+            return told(web, request, reader, Trouble(403, "other_login"), here="/mine")
         try:
             wanted = ACTIONS[name](given)
             done = await web.door.post(wanted.route, wanted.body, reader.session)

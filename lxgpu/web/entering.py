@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
@@ -11,7 +12,7 @@ from lxgpu.web.asking import LANGUAGE_COOKIE, LOOK_COOKIE, Web, fields_of, html,
 from lxgpu.web.door import CHANGE_S, KEY_S, NO_SESSION, DoorError, RefusedError
 from lxgpu.web.parts import LOOKS
 from lxgpu.web.sessions import Reader
-from lxgpu.web.trouble import Trouble, told, trouble_of
+from lxgpu.web.trouble import Trouble, ended, told, trouble_of
 from lxgpu.web.words import LANGUAGES
 
 _NOT_IN = {"away": "in_away", "not_allowed": "in_used", "usage": "in_used"}
@@ -69,8 +70,7 @@ async def _ended(web: Web, reader: Reader) -> Trouble | None:
     try:
         await web.door.post("/v1/leave", {}, reader.session)
     except RefusedError as error:
-        said = Trouble(error.status, "still_in", error.what, error.why, error.fix)
-        return None if error.status == NO_SESSION else said
+        return None if error.status == NO_SESSION else replace(trouble_of(error), code="still_in")
     except DoorError:
         return Trouble(503, "still_in_away")
     return None
@@ -106,6 +106,6 @@ async def _told(
         body = {name: given.get(name, "") for name in names}
         return JSONResponse(dict(await web.door.post(route, body, limit_s=limit_s)))
     except RefusedError as error:
-        return JSONResponse({"error": " ".join([error.what, *error.why])}, error.status)
+        return JSONResponse({"error": " ".join([*map(ended, [error.what, *error.why]), error.fix])}, error.status)
     except DoorError:
         return JSONResponse({"error": t("error_away")}, 503)

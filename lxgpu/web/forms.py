@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+from lxgpu.api.bodies import MOST_GPUS, MOST_WORDS, PLAIN
 from lxgpu.units import parse_duration
 
 _MOST_FIELDS = 40
+_MOST_DIGITS = 4
 Fields = Mapping[str, str]
 
 
@@ -37,15 +40,15 @@ def fields(body: bytes) -> Fields:
 def reserve(given: Fields) -> Wanted:
     """Book cards. `when` is `soon` or `at`."""
     body: dict[str, object] = {"gpus": _number(given, "gpus"), "seconds": _seconds(given, "for")}
-    if given.get("when") == "at":
-        if not given.get("at"):
+    if given.get("when") != "soon":
+        if given.get("when") != "at" or not given.get("at"):
             raise FormError("no_start")
         body["at"] = given["at"]
         body["weekly"] = given.get("weekly") == "yes"
     if given.get("model") and given["model"] != "*":
         body["model"] = given["model"]
-    if given.get("note"):
-        body["note"] = given["note"]
+    if note := _words(given, "note"):
+        body["note"] = note
     return Wanted("/v1/reserve", body)
 
 
@@ -54,7 +57,7 @@ def edit(given: Fields) -> Wanted:
     body: dict[str, object] = {"id": given.get("id", "")}
     for name in ("at", "until", "note"):
         if name in given and given[name] != given.get(f"was_{name}", ""):
-            body[name] = given[name]
+            body[name] = _words(given, name)
     if given.get("gpus", "") != given.get("was_gpus", ""):
         body["gpus"] = _number(given, "gpus")
     if given.get("for"):
@@ -72,7 +75,7 @@ def cancel(given: Fields) -> Wanted:
 
 def keep(given: Fields) -> Wanted:
     """Keep idle cards for a while."""
-    return Wanted("/v1/keep", {"seconds": _seconds(given, "for"), "reason": given.get("reason", "")})
+    return Wanted("/v1/keep", {"seconds": _seconds(given, "for"), "reason": _words(given, "reason", needed=True)})
 
 
 def extend(given: Fields) -> Wanted:
@@ -98,10 +101,26 @@ ACTIONS: Mapping[str, Callable[[Fields], Wanted]] = {
 
 def _number(given: Fields, name: str) -> int:
     text = given.get(name, "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 4):  # noqa: PLR2004 -- as bodies of the daemon
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else 0
+    if not 1 <= number <= MOST_GPUS:
         raise FormError("no_number")
-    return int(text)
+    return number
 
 
 def _seconds(given: Fields, name: str) -> int:
-    return parse_duration(given.get(name, ""))
+    seconds = parse_duration(given.get(name, ""))
+    if seconds < 1:
+        raise FormError("no_length")
+    return seconds
+
+
+def _words(given: Fields, name: str, *, needed: bool = False) -> str:
+    """A field that somebody wrote into, as the daemon takes it."""
+    text = given.get(name, "")
+    if needed and not text:
+        raise FormError("no_reason")
+    if len(text) > MOST_WORDS:
+        raise FormError("too_long")
+    if not re.fullmatch(PLAIN, text):
+        raise FormError("not_plain")
+    return text

@@ -33,13 +33,18 @@ def trouble_of(error: LxgpuError | FormError | RefusedError | DoorError) -> Trou
         case FormError():
             return Trouble(_MISSHAPEN, error.key)
         case LxgpuError():
-            return Trouble(_MISSHAPEN, error.code, error.brief, tuple(error.why), error.fix or "")
+            return Trouble(_MISSHAPEN, error.code, ended(error.brief), tuple(map(ended, error.why)), error.fix or "")
         case RefusedError():
             if error.status == NO_SESSION:
                 raise NobodyError from error
-            return Trouble(error.status, error.code, error.what, error.why, error.fix)
+            return Trouble(error.status, error.code, ended(error.what), tuple(map(ended, error.why)), error.fix)
         case _:
             return Trouble(_AWAY, "away")
+
+
+def ended(text: str) -> str:
+    """A sentence of lxgpu's with its stop, so that it does not run into the next one, whoever reads them out."""
+    return f"{text}." if text and (text[-1].isalnum() or text[-1] in "'\")]%") else text
 
 
 def told(web: Web, request: Request, reader: Reader | None, trouble: Trouble, *, here: str = "/") -> Response:

@@ -131,6 +131,39 @@ def test_behind_a_proxy_the_session_is_for_https_only(world):
         page.stop()
 
 
+def test_who_only_looks_changes_nothing_and_hears_so(page, world):
+    """By what a session is, not by what a form carries; whose form is another login's is told that."""
+    cookie, token = session_of(page, world, "")
+    for given in (token, "0" * 32):
+        status, _, text = ask(page, "POST", "/do/extend", {"token": given, "for": "1h"}, Cookie=cookie, Origin=page.url)
+        assert status == 403
+        assert "who only looks changes nothing" in text
+    cookie, _ = session_of(page, world)
+    status, _, text = ask(page, "POST", "/do/extend", {"token": token, "for": "1h"}, Cookie=cookie, Origin=page.url)
+    assert status == 403
+    assert "this form is not of your present login" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "said"),
+    [
+        ("reserve", {"gpus": "1", "for": "1h", "when": "xx"}, "Say when it begins"),
+        ("reserve", {"gpus": "0", "for": "1h", "when": "soon"}, "Say how many GPUs"),
+        ("reserve", {"gpus": "1", "for": "0s", "when": "soon"}, "Say for how long"),
+        ("reserve", {"gpus": "1", "for": "1h", "when": "soon", "note": "x" * 300}, "That is too long"),
+        ("reserve", {"gpus": "1", "for": "1h", "when": "at", "at": "x" * 99}, "the start has more than 64 characters."),
+        ("keep", {"for": "1h", "reason": ""}, "Say in a few words why"),
+    ],
+)
+def test_what_was_typed_wrong_is_told_as_that(page, world, name, fields, said):
+    """In our own words, and never as if the page were old."""
+    cookie, token = session_of(page, world)
+    status, _, text = ask(page, "POST", f"/do/{name}", {**fields, "token": token}, Cookie=cookie, Origin=page.url)
+    assert status in {400, 422}
+    assert said in text
+    assert not re.search("[Ll]oad the page|should have|Input", text)
+
+
 def test_going_ends_the_session_for_good(page, world):
     """In this browser, in the daemon, and in what the page remembers."""
     cookie, token = session_of(page, world, "carol")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from guest_client import ask, dial
 
@@ -127,6 +129,29 @@ def test_a_misshapen_request_changes_nothing(guests, route, body):
     assert (status, told["error"]["code"], told["error"]["exit"]) == (400, "usage", 2)
     assert guests.uses.asked == []
     assert guests.uses.faults == []
+    words = " ".join([told["error"]["what"], *told["error"]["why"], told["error"]["fix"]])
+    assert not re.search("should|Input|String|valid|Value error|Extra|Field required", words), "these are not our words"
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "what", "fix"),
+    [
+        ("keep", {"seconds": 60, "reason": " "}, "the reason is empty", "give the reason, in a few words"),
+        ("keep", {"seconds": 60, "reason": "x" * 201}, "the reason has more than 200 characters", "make it shorter"),
+        ("keep", {"seconds": 0, "reason": "x"}, "the length in seconds is less than 1", "give 1 or more"),
+        ("keep", {"seconds": 60}, "the reason is missing", "give the reason"),
+        ("reserve", {"gpus": 1, "seconds": 60, "note": "a\nb"}, "the note has characters that it cannot have", "write"),
+        ("reserve", {"gpus": 2000, "seconds": 60}, "the number of GPUs is more than 1024", "give 1024 or less"),
+        ("reserve", {"gpus": 1}, "give seconds or until, one of them", "look at what was typed"),
+        ("extend", {"seconds": 60, "x" * 99: 1}, f"there is no field '{'x' * 59}…'", "leave it out"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_does_not_fit_is_said_in_words_with_what_helps(guests, route, body, what, fix):
+    """Whoever reads it need not know what a body is made of."""
+    _, told = ask(guests.path("alice"), "POST", f"/v1/{route}", body)
+    assert told["error"]["what"] == what
+    assert told["error"]["fix"].startswith(fix)
 
 
 def test_an_unknown_way_and_a_wrong_method_are_not_found(guests):

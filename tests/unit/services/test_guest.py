@@ -258,7 +258,7 @@ def test_a_reservation_inside_says_all_that_the_hosts_command_says(site, guests)
         ({"at": None, "seconds": None}, "usage", "gpu reserve 2 --for 4h"),
         ({"at": None, "seconds": 60, "until": "20:00"}, "usage", "gpu reserve 2 --for 4h"),
         ({"at": None, "seconds": 60, "weekly": True}, "usage", '--at "mon 09:00"'),
-        ({"at": None, "seconds": 60, "class_name": "royal"}, "unknown_class", "ask gpu-admin@lab.example"),
+        ({"at": None, "seconds": 60, "class_name": "royal"}, "unknown_class", "; contact: gpu-admin@lab.example"),
         ({"at": None, "seconds": 60, "model": "H100*"}, "no_such_model", "gpu"),
     ],
 )
@@ -276,7 +276,7 @@ def test_what_can_never_be_held_is_said_before_anybody_waits(site, guests):
     assert guests.may("bob", gpus=2).state == "done"
     with pytest.raises(LxgpuError, match="bob may hold 2 GPUs, and not 3") as caught:
         guests.may("bob", gpus=3)
-    assert (caught.value.status, caught.value.fix) == (5, "ask for 2 or fewer; or ask gpu-admin@lab.example for more")
+    assert (caught.value.status, caught.value.fix) == (5, "ask for 2 or fewer; contact: gpu-admin@lab.example")
     rich = replace(POLICY, defaults=replace(POLICY.defaults, limit=9))
     wide = replace(site, policy=lambda: rich)
     with pytest.raises(LxgpuError, match="this host has 2 GPUs, and not 3") as caught:

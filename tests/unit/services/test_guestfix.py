@@ -9,7 +9,7 @@ import pytest
 from lxgpu.services.guestfix import inside, told_inside
 from lxgpu.services.nextsteps import FIX
 
-CONTACT = "gpu-admin@lab.example"
+CONTACT = "https://wiki.lab.example/gpu;v=2. Room 4"
 CASES = {
     "lxgpu extend alice --for 1h; or ask for less": "gpu extend 1h; or ask for less",
     "lxgpu release alice --all": "gpu release",
@@ -21,14 +21,14 @@ CASES = {
         f'gpu reserve 2 --for 4h --at "tomorrow 09:00" --class low; contact: {CONTACT}'
     ),
     "lxgpu reservation cancel r1a2b3c4 gives this one up": "gpu cancel r1a2b3c4 gives this one up",
-    "lxgpu restart alice --yes": f"ask {CONTACT}; your admin can: lxgpu restart alice --yes",
-    "lxgpu show NAME": f"ask {CONTACT}",
-    f"lxgpu explain over_limit; contact: {CONTACT}": f"contact: {CONTACT}; your admin can: lxgpu explain over_limit",
+    "lxgpu restart alice --yes": f"your admin can: lxgpu restart alice --yes; contact: {CONTACT}",
+    "lxgpu show NAME": f"ask your admin; contact: {CONTACT}",
+    f"lxgpu explain over_limit; contact: {CONTACT}": f"your admin can: lxgpu explain over_limit; contact: {CONTACT}",
     "repeat in a moment": "repeat in a moment",
     "repeat in a moment; lxgpu history shows how it goes": (
-        f"repeat in a moment; ask {CONTACT}; your admin can: lxgpu history shows how it goes"
+        f"repeat in a moment; your admin can: lxgpu history shows how it goes; contact: {CONTACT}"
     ),
-    "": f"ask {CONTACT}",
+    "": f"ask your admin; contact: {CONTACT}",
 }
 
 
@@ -43,7 +43,8 @@ def test_no_command_of_the_host_stands_there_as_if_it_were_theirs(fix):
     """Each one is the admin's, and can be typed as it stands."""
     told = inside(fix, "alice", CONTACT)
     assert told
-    for part in told.split("; "):
+    assert told.endswith(f"contact: {CONTACT}") or "contact" not in told, "last and alone: it is no part of a sentence"
+    for part in told.removesuffix(CONTACT).split("; "):
         assert "lxgpu " not in part.removeprefix("your admin can: lxgpu ")
         assert not re.search(r"\b(NAME|GPU|FILE)\b", part)
 

@@ -39,6 +39,20 @@ BAD = [
     ("edit", {"id": "r1", "gpus": "1", "was_gpus": "1"}),
     ("keep", {"reason": "x"}),
     ("release", {"gpus": "-1"}),
+    ("reserve", {"gpus": "1", "for": "4h", "when": "xx"}),
+    ("reserve", {"gpus": "1", "for": "4h"}),
+    ("reserve", {"gpus": "0", "for": "4h", "when": "soon"}),
+    ("reserve", {"gpus": "1025", "for": "4h", "when": "soon"}),
+    ("reserve", {"gpus": "1", "for": "0s", "when": "soon"}),
+    ("reserve", {"gpus": "1", "for": "4" * 5000, "when": "soon"}),
+    ("reserve", {"gpus": "1", "for": "99999999w", "when": "soon"}),
+    ("reserve", {"gpus": "1", "for": "4h", "when": "soon", "note": "x" * 201}),
+    ("reserve", {"gpus": "1", "for": "4h", "when": "soon", "note": "a\nb"}),
+    ("edit", {"id": "r1", "note": "x" * 201, "was_note": ""}),
+    ("keep", {"for": "2h", "reason": ""}),
+    ("keep", {"for": "2h", "reason": "x" * 201}),
+    ("keep", {"for": "2h", "reason": "a\x1b[2Jb"}),
+    ("extend", {"for": "0m"}),
 ]
 BODIES = {
     "reserve": bodies.Reserve,
@@ -57,12 +71,20 @@ def test_a_form_becomes_a_body_that_the_daemon_takes(name, given, body):
     BODIES[name].model_validate(body)
 
 
-@pytest.mark.parametrize(("name", "given"), BAD)
+@pytest.mark.parametrize(("name", "given"), BAD, ids=lambda value: str(value)[:60])
 def test_what_makes_no_sense_is_said_before_the_daemon_is_asked(name, given):
     """With what helps."""
     with pytest.raises((LxgpuError, FormError)) as caught:
         ACTIONS[name](given)
     assert f"error_{caught.value.key}" in TEXTS if caught.type is FormError else caught.value.fix
+    assert len(str(caught.value)) < 120, "what was typed is not repeated whole"
+
+
+@pytest.mark.parametrize("text", ["x" * 200, "王" * 200, "全角\u3000空格", "a\u00a0b"])
+def test_what_the_daemon_takes_goes_through(text):
+    """Its own bounds, and no others."""
+    bodies.Keep.model_validate(ACTIONS["keep"]({"for": "2h", "reason": text}).body)
+    bodies.Reserve.model_validate(ACTIONS["reserve"]({"gpus": "1", "for": "2h", "when": "soon", "note": text}).body)
 
 
 def test_fields_are_read_as_browsers_send_them():
