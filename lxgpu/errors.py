@@ -12,9 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-MOST_QUOTED = 60
-"""So many characters of what was typed stand in an error."""
-
 
 class Exit(IntEnum):
     """Exit statuses, as promised in docs/operations.md."""
@@ -75,11 +72,6 @@ class LxgpuError(Exception):
     def status(self) -> Exit:
         """The exit status that belongs to the code."""
         return CATALOGUE[self.code].status
-
-
-def quoted(text: str) -> str:
-    """What somebody typed, in quotes; of what is long the beginning."""
-    return repr(text if len(text) <= MOST_QUOTED else f"{text[: MOST_QUOTED - 1]}…")
 
 
 def cannot_write(path: object, error: OSError) -> LxgpuError:

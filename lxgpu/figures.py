@@ -12,6 +12,8 @@ WEEK = 7 * DAY
 BINARY = {"KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4, "PiB": 1024**5, "EiB": 1024**6}
 DECIMAL = {"kB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4, "PB": 1000**5, "EB": 1000**6}
 SIZE_UNITS = {"B": 1, **BINARY, **DECIMAL}
+MOST_QUOTED = 60
+"""So many characters of what was typed stand in an error."""
 
 
 def format_duration(seconds: int) -> str:
@@ -71,3 +73,8 @@ def format_percent(percent: float) -> str:
 def short_name(name: str, most: int = 24) -> str:
     """A name of so many characters at most: the end of a longer one is left out."""
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def quoted(text: str) -> str:
+    """What somebody typed, in quotes; of what is long the beginning."""
+    return repr(text if len(text) <= MOST_QUOTED else f"{text[: MOST_QUOTED - 1]}…")

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, available_timezones
 
 from lxgpu.dayclock import DAYS, DayClock, is_clock, read_dayclock
-from lxgpu.errors import LxgpuError, quoted
+from lxgpu.errors import LxgpuError
+from lxgpu.figures import quoted
 from lxgpu.units import format_duration, parse_duration
 
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")

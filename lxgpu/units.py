@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from lxgpu.errors import LxgpuError, quoted
+from lxgpu.errors import LxgpuError
 from lxgpu.figures import (
     DAY,
     HOUR,
@@ -19,6 +19,7 @@ from lxgpu.figures import (
     format_duration,
     format_percent,
     format_size,
+    quoted,
     short_duration,
     short_size,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lxgpu.errors import LxgpuError, quoted
+from lxgpu.errors import LxgpuError
+from lxgpu.figures import quoted
 
 _MOST_TOLD = 10
 _LOOK = "look at what was typed"

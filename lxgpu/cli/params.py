@@ -13,7 +13,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from lxgpu.cli.render import FORMATS, Output, Screen
-from lxgpu.errors import LxgpuError, quoted
+from lxgpu.errors import LxgpuError
+from lxgpu.figures import quoted
 
 LEAST_MEMORY, LEAST_DISK = 64 * 1024**2, 64 * 1024**2
 LONGEST_TEXT = 500
