@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Container, MutableMapping
 from typing import Any
 
 Message = MutableMapping[str, Any]
@@ -23,6 +23,7 @@ READ_S = 10.0
 LIFE_S = 120.0
 """And no connection lives longer than this, whatever it waits for: an answer that nobody reads, for instance."""
 
+TWO_LENGTHS = "the request has Content-Length and Transfer-Encoding"
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
@@ -33,16 +34,23 @@ def gate(app: App, *, body_bytes: int = BODY_BYTES, read_s: float = READ_S) -> A
         if scope["type"] != "http":
             return
         scope["server"] = None  # the socket's path on the host, which is nobody's to know inside
+        if two_lengths({name.lower().decode("latin-1") for name, _ in scope["headers"]}):
+            await _refuse(
+                send, 400, TWO_LENGTHS, "what is between may read them differently", "send Content-Length alone"
+            )
+            return
         try:
             async with asyncio.timeout(read_s):
                 body = await whole(receive, body_bytes)
         except TimeoutError:
-            await _refuse(send, 408, "the request did not come to its end in time")
+            why = f"its lines come within {read_s:g} s, and its body within as much again"
+            await _refuse(send, 408, "the request did not come to its end in time", why, "send it whole, at once")
             return
         except ConnectionResetError:
             return
         if body is None:
-            await _refuse(send, 413, f"a request has {body_bytes // 1024} KiB at most")
+            why = f"a request has {body_bytes // 1024} KiB at most"
+            await _refuse(send, 413, "the request is too large", why, "leave out what is not asked for")
             return
 
         async def once(message: Message) -> None:
@@ -53,6 +61,11 @@ def gate(app: App, *, body_bytes: int = BODY_BYTES, read_s: float = READ_S) -> A
         await app(scope, played(body, receive), once)
 
     return limited
+
+
+def two_lengths(headers: Container[str]) -> bool:
+    """Whether a request says in two ways where it ends; `headers` are its headers' names, in small letters."""
+    return "content-length" in headers and "transfer-encoding" in headers
 
 
 async def whole(receive: Receive, limit: int) -> bytes | None:
@@ -85,8 +98,8 @@ def played(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def _refuse(send: Send, status: int, what: str) -> None:
-    body = json.dumps({"error": {"code": "usage", "what": what, "why": [], "fix": None, "exit": 2}}).encode()
+async def _refuse(send: Send, status: int, what: str, why: str, fix: str) -> None:
+    body = json.dumps({"error": {"code": "usage", "what": what, "why": [why], "fix": fix, "exit": 2}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]})
     await send({"type": "http.response.body", "body": body})

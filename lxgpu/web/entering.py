@@ -51,6 +51,7 @@ def coming_in(app: FastAPI, web: Web) -> None:
             return RedirectResponse("/", 303)
         if (trouble := await _ended(web, reader)) is not None:
             return told(web, request, reader, trouble)
+        web.streams.end_of(reader.session)
         answer = RedirectResponse("/", 303)
         answer.delete_cookie(web.cookie, path="/", secure=web.secure, httponly=True, samesite="strict")
         return answer

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from lxgpu.api.gate import App, Message, Receive, Send, played, whole
+from lxgpu.api.gate import TWO_LENGTHS, App, Message, Receive, Send, played, two_lengths, whole
 
 BODY_BYTES = 16 * 1024
 READ_S = 10.0
@@ -63,9 +64,12 @@ def guard(app: App, names: Names) -> App:
         headers = _headers(scope)
         told = _refusal(scope["method"], headers, names)
         if told is not None:
-            await _refuse(send, *told)
+            await _refuse(send, told)
             return
-        if scope["method"] in _SAFE:
+        if scope["method"] == "HEAD":
+            await app({**scope, "method": "GET"}, receive, _lines_of(_with_headers(send)))
+            return
+        if scope["method"] == "GET":
             await app(scope, receive, _with_headers(send))
             return
         body = await _body(receive, send)
@@ -83,19 +87,29 @@ def _headers(scope: Message) -> dict[str, list[str]]:
     return found
 
 
-def _refusal(method: str, headers: dict[str, list[str]], names: Names) -> tuple[int, str] | None:
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    status: int
+    what: str
+    header: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def _refusal(method: str, headers: dict[str, list[str]], names: Names) -> _Refusal | None:
     """Why a request is not for us; None when it is."""
+    if two_lengths(headers):
+        return _Refusal(400, TWO_LENGTHS, ((b"connection", b"close"),))
     hosts = headers.get("host", [])
     if len(hosts) != 1 or not names.known(hosts[0]):
-        return 421, "the page is not known by this name: set web.url in config.yaml to the address that people type"
+        what = "the page is not known by this name: set web.url in config.yaml to the address that people type"
+        return _Refusal(421, what)
     if method in _SAFE:
         return None
     if method != "POST":
-        return 405, "the page knows GET and POST"
+        return _Refusal(405, "the page knows GET, HEAD and POST", ((b"allow", b"GET, HEAD, POST"),))
     origins, sites = headers.get("origin", []), headers.get("sec-fetch-site", [])
     foreign = [one for one in origins if not names.ours(one, hosts[0])]
     if foreign or not (origins or sites) or any(site != "same-origin" for site in sites):
-        return 403, "this was sent from another page"
+        return _Refusal(403, "this was sent from another page")
     return None
 
 
@@ -113,13 +127,24 @@ async def _body(receive: Receive, send: Send) -> bytes | None:
         async with asyncio.timeout(READ_S):
             body = await whole(receive, BODY_BYTES)
     except TimeoutError:
-        await _refuse(send, 408, "the request did not come to its end in time")
+        await _refuse(send, _Refusal(408, "the request did not come to its end in time"))
         return None
     except ConnectionResetError:
         return None
     if body is None:
-        await _refuse(send, 413, f"a request has {BODY_BYTES // 1024} KiB at most")
+        await _refuse(send, _Refusal(413, f"a request has {BODY_BYTES // 1024} KiB at most"))
     return body
+
+
+def _lines_of(send: Send) -> Send:
+    """The answer's lines alone; when they are sent it is over, also where its text would never end."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body"})
+
+    return sending
 
 
 def _with_headers(send: Send) -> Send:
@@ -134,12 +159,9 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-async def _refuse(send: Send, status: int, what: str) -> None:
-    body = f"{what}\n".encode()
-    start: Message = {
-        "type": "http.response.start",
-        "status": status,
-        "headers": [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())],
-    }
+async def _refuse(send: Send, told: _Refusal) -> None:
+    body = f"{told.what}\n".encode()
+    about = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    start: Message = {"type": "http.response.start", "status": told.status, "headers": [*about, *told.header]}
     await _with_headers(send)(start)
     await send({"type": "http.response.body", "body": body})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 
 from fastapi.responses import StreamingResponse
 
 from lxgpu.api.gate import Message, Receive, Send
-from lxgpu.web.watching import Seen, Watch
+from lxgpu.web.watching import PARTS, Seen, Watch
 
 BEAT_S = 10.0
 """At least so often something is sent, so that both ends learn when the other has gone."""
@@ -23,12 +23,20 @@ MOST, MOST_EACH, MOST_ANYBODY = 400, 8, 200
 proxy these look alike, and must not take what the others need."""
 
 
-class Streams:
-    """All open streams."""
+@dataclass(eq=False, slots=True)
+class _Place:
+    """Of one stream. `over`: its session has ended."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self._open: Counter[str] = Counter()
+    whose: str
+    over: bool = False
+
+
+class Streams:
+    """All open streams; that of a session ends when `holds` says that it speaks for nobody any more."""
+
+    def __init__(self, watch: Watch, holds: Callable[[str], Awaitable[bool]]) -> None:
+        self._watch, self._holds = watch, holds
+        self._open: dict[str, set[_Place]] = {}
         self._ended = asyncio.Event()
 
     def open(self, whose: str, age: Callable[[Seen], str]) -> StreamingResponse | None:
@@ -37,28 +45,41 @@ class Streams:
         It has its place from now on. `age` makes the HTML of how old it all is.
         """
         most = MOST_EACH if whose else MOST_ANYBODY
-        if self._open.total() >= MOST or self._open[whose] >= most:
+        if sum(map(len, self._open.values())) >= MOST or len(self._open.get(whose, ())) >= most:
             return None
-        self._open[whose] += 1
-        return _Stream(self._events(age), lambda: self._left(whose))
+        place = _Place(whose)
+        self._open.setdefault(whose, set()).add(place)
+        return _Stream(self._events(place, age), lambda: self._left(place))
 
-    def _left(self, whose: str) -> None:
-        self._open[whose] -= 1
-        if not self._open[whose]:
-            del self._open[whose]
+    def _left(self, place: _Place) -> None:
+        self._open[place.whose].discard(place)
+        if not self._open[place.whose]:
+            del self._open[place.whose]
 
     def end(self) -> None:
         """End all of them: the process ends."""
         self._ended.set()
         self._watch.wake()
 
-    async def _events(self, age: Callable[[Seen], str]) -> AsyncIterator[bytes]:
-        """`cards`, `calendar` and `mine` when that part looks different now, `age` with its HTML when that does."""
+    def end_of(self, session: str) -> None:
+        """End those of a session that is over."""
+        for place in self._open.get(session, ()):
+            place.over = True
+        self._watch.wake()
+
+    async def _events(self, place: _Place, age: Callable[[Seen], str]) -> AsyncIterator[bytes]:
+        """`cards`, `calendar` and `mine` when that part looks different now, `age` with its HTML when that does.
+
+        When its session is over all parts are named: the page asks for them, and is told to log in.
+        """
         seen, ends = self._watch.seen, time.monotonic() + LIFE_S
         said = age(seen)
         yield f"retry: {AGAIN_MS}\n".encode() + _event("age", said)
         while time.monotonic() < ends and not self._ended.is_set():
             now = await self._watch.next(seen.version, BEAT_S)
+            if place.over or (place.whose and not await self._holds(place.whose)):
+                yield b"".join(_event(name, "over") for name in PARTS)
+                return
             if now.version != seen.version:
                 before = dict(seen.parts)
                 for name, mark in now.parts:

@@ -156,7 +156,7 @@ def _web(place: Place, texts: Texts, say: Progress) -> Web:
         own=Own(door, sessions),
         statics=statics,
         parts=Parts(texts, catalogue(folder / "words.yaml"), statics),
-        streams=Streams(watch),
+        streams=Streams(watch, sessions.holds),
         secure=urlsplit(place.web.url).scheme == "https",
         say=say,
     )

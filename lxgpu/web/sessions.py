@@ -95,6 +95,13 @@ class Sessions:
             known.asked_at = time.monotonic()
             return known.reader
 
+    async def holds(self, session: str) -> bool:
+        """Whether it speaks for anybody still, as far as that is known now."""
+        try:
+            return await self.reader(session) is not None
+        except UnknownError:
+            return True
+
     def forget(self, session: str) -> None:
         """Do not believe it any more."""
         self._known.pop(_key(session), None)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lxgpu.web.calendar import COLUMNS
 
-TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".webmanifest": "application/json"}
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 @dataclass(frozen=True, slots=True)

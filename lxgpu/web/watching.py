@@ -13,6 +13,8 @@ from lxgpu.services import statusfile
 from lxgpu.services.statusfile import Published
 
 LOOK_S = 0.5
+PARTS = ("cards", "calendar", "mine")
+"""What a page is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +100,10 @@ def _parts(found: Published) -> tuple[tuple[str, str], ...]:
     gpus = tuple(replace(gpu, sampled_at=None, processes=None) for gpu in found.gpus)
     lines = tuple((line.uuid, line.name, line.bars) for line in found.calendar.lines) if found.calendar else ()
     minute = int(found.written_at.timestamp() // 60)
-    made: dict[str, object] = {
-        "cards": (gpus, found.notes, found.use, lines, found.daemon.paused, found.daemon.policy, minute),
-        "calendar": (lines, found.reservations, minute),
-        "mine": (tuple(gpu.slots for gpu in found.gpus), found.reservations, minute),
-    }
-    return tuple((name, _mark(value)) for name, value in made.items())
+    cards = (gpus, found.notes, found.use, lines, found.daemon.paused, found.daemon.policy, minute)
+    calendar = (lines, found.reservations, minute)
+    mine = (tuple(gpu.slots for gpu in found.gpus), found.reservations, minute)
+    return tuple((name, _mark(value)) for name, value in zip(PARTS, (cards, calendar, mine), strict=True))
 
 
 def _mark(value: object) -> str:

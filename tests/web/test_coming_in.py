@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import replace
 from functools import cache
 from urllib.parse import urlencode
 
 import pytest
-from page_client import ask, session_of, wait_for
+from page_client import ask, dial, session_of, wait_for
 from page_world import Page
+from playwright.sync_api import expect
+
+from lxgpu.web.live import MOST_EACH
 
 VIEWS = ("/", "/calendar", "/calendar?view=week", "/mine", "/part/cards", "/part/calendar", "/part/mine", "/live")
 CHANGES = {
@@ -175,6 +179,35 @@ def test_going_ends_the_session_for_good(page, world):
     assert ask(page, "GET", "/", Cookie=cookie)[0] == 401
 
 
+def test_going_ends_what_is_live(page, world):
+    """A stream that was opened with the session, and no other."""
+    (mine, token), (other, _) = session_of(page, world, "carol"), session_of(page, world, "bob")
+    with dial(page) as link, dial(page) as others:
+        for one, cookie in ((link, mine), (others, other)):
+            one.sendall(f"GET /live HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode())
+            assert one.recv(200).startswith(b"HTTP/1.1 200 ")
+        assert ask(page, "POST", "/out", {"token": token}, Cookie=mine, Origin=page.url)[0] == 303
+        told = b""
+        while not told.endswith(b"\r\n0\r\n\r\n"):
+            part = link.recv(4096)
+            assert part, "its end is said"
+            told += part
+        others.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            assert not others.recv(4096).endswith(b"\r\n0\r\n\r\n")
+
+
+def test_going_in_one_tab_is_seen_in_the_others(visit):
+    """They ask for their parts, and show how to come in again."""
+    tab = visit("carol")
+    other = tab.context.new_page()
+    other.goto("/")
+    expect(other.locator(".card")).to_have_count(4)
+    tab.locator("form.leave button").click()
+    expect(other.locator("body")).to_contain_text("gpu web")
+    expect(other.locator(".card")).to_have_count(0)
+
+
 def test_who_cannot_be_logged_out_is_told_so_and_stays_in(page, world):
     """While the daemon is away nobody ends a session, and nobody may believe that it has ended."""
     cookie, token = session_of(page, world, "carol")
@@ -203,6 +236,44 @@ def test_who_cannot_be_logged_out_since_the_daemon_cannot_write_is_told_why(page
     assert "passes.json cannot be written" in text
     assert "does not answer" not in text
     assert ask(page, "GET", "/", Cookie=cookie)[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/in", "/calendar", "/mine", "/alive", "/favicon.ico", "/nowhere"])
+def test_the_lines_of_an_answer_may_be_asked_for_alone(page, world, path):
+    """HEAD says what GET would, and sends nothing of it; it needs a session where that does."""
+    for cookie in (session_of(page, world, "bob")[0], ""):
+        status, headers, _ = ask(page, "GET", path, Cookie=cookie)
+        again, lines, text = ask(page, "HEAD", path, Cookie=cookie)
+        assert (again, text) == (status, "")
+        assert {name.lower() for name in lines} == {name.lower() for name in headers}
+
+
+def test_the_lines_of_a_stream_end_at_once(page, world):
+    """And take no place."""
+    cookie, _ = session_of(page, world, "bob")
+    told = [ask(page, "HEAD", "/live", Cookie=cookie)[::2] for _ in range(MOST_EACH + 2)]
+    assert told == [(200, "")] * (MOST_EACH + 2)
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_other_methods_are_refused_with_those_there_are(page, method):
+    """As HTTP wants it."""
+    status, headers, _ = ask(page, method, "/")
+    assert (status, headers["allow"]) == (405, "GET, HEAD, POST")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_request_with_two_lengths_is_refused_and_nothing_after_it_read(page, method):
+    """A proxy may read it as one request, and this page as two (request smuggling)."""
+    head = f"{method} /in HTTP/1.1\r\nHost: localhost\r\nOrigin: {page.url}\r\nContent-Length: 6\r\n"
+    with dial(page) as link:
+        link.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /alive HTTP/1.1\r\n\r\n".encode())
+        told = b""
+        with contextlib.suppress(ConnectionResetError):
+            while part := link.recv(4096):
+                told += part
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert told.count(b"HTTP/1.1") == 1
 
 
 @pytest.mark.parametrize("path", ["/", "/in", "/join", "/alive", "/static/x/page.css", "/nowhere"])

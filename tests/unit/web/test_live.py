@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from starlette.requests import ClientDisconnect
@@ -13,7 +14,12 @@ from lxgpu.web.watching import Watch
 
 def streams(folder):
     """None is open."""
-    return Streams(Watch(folder))
+    return Streams(Watch(folder), _held)
+
+
+async def _held(_session):
+    """Every session is somebody's."""
+    return True
 
 
 def opened(found, whose, count):
@@ -65,6 +71,43 @@ def test_how_old_it_is_comes_again_only_when_it_reads_otherwise(tmp_path, monkey
         return [part.decode().partition("\n\n")[0].split("\n")[-1] for part in told]
 
     assert asyncio.run(heard()) == ["data: old", ": still here", "data: older", ": still here"]
+
+
+@pytest.mark.parametrize("how", ["logged out", "closed by somebody else"])
+def test_a_session_that_is_over_gets_no_more(tmp_path, how):
+    """Its page is told to ask for its parts, and so learns of it; the streams of others and of nobody go on."""
+
+    async def heard():
+        over = set()
+
+        async def holds(session):
+            return session not in over
+
+        watch = Watch(tmp_path)
+        found = Streams(watch, holds)
+        made = {whose: found.open(whose, lambda _seen: "age").body_iterator for whose in ("alice", "bob", "")}
+        for parts in made.values():
+            await anext(parts)
+        if how == "logged out":
+            found.end_of("alice")
+        else:
+            over.add("alice")
+        coming = {whose: asyncio.ensure_future(_rest(parts)) for whose, parts in made.items()}
+        while not coming["alice"].done():
+            await asyncio.sleep(0)
+            watch.wake()
+        others = [coming[whose].done() for whose in ("bob", "")]
+        found.end()
+        return b"".join([*await coming["alice"]]).decode(), others, [await coming[whose] for whose in ("bob", "")]
+
+    told, others, rest = asyncio.run(heard())
+    assert re.findall(r"event: (\w+)", told) == ["cards", "calendar", "mine"]
+    assert others == [False, False]
+    assert all(b"event: cards" not in part for parts in rest for part in parts)
+
+
+async def _rest(parts):
+    return [part async for part in parts]
 
 
 async def _first(parts, count):
