@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lxgpu import wiring
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lxgpu.model.operation import Event
     from lxgpu.model.quota import Policy
     from lxgpu.ports import Clock, Progress
+    from lxgpu.services.alerts import Alerts
     from lxgpu.services.policywatch import PolicyWatch
     from lxgpu.services.site import Site
     from lxgpu.services.ticked import Ticked
@@ -56,8 +58,11 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     from lxgpu.api.parts import doors  # noqa: PLC0415
     from lxgpu.drivers.only_one import OnlyOne  # noqa: PLC0415
     from lxgpu.drivers.stopping import Stop, StoppableClock, StoppedError  # noqa: PLC0415
+    from lxgpu.drivers.system import SystemClock  # noqa: PLC0415
     from lxgpu.drivers.systemd import ServiceManager  # noqa: PLC0415
     from lxgpu.drivers.wake import Wake  # noqa: PLC0415
+    from lxgpu.services.alerts import Alerts  # noqa: PLC0415
+    from lxgpu.services.alertsight import sight  # noqa: PLC0415
     from lxgpu.services.daemon import Callbacks, Daemon  # noqa: PLC0415
     from lxgpu.services.loop import loop  # noqa: PLC0415
     from lxgpu.services.tick import tick  # noqa: PLC0415
@@ -68,7 +73,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     statusfile.open_to_readers(chosen.state_dir)
     wake = Wake(chosen.run_dir, also=stop.handle)
     alive = _signs_of_life(manager)
-    clock = StoppableClock(stop, alive)
+    clock, alerts = StoppableClock(stop, alive), Alerts()
 
     def pace() -> float:
         return every_s(watch.current())
@@ -87,7 +92,8 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
             alive=lambda line: manager.tell("WATCHDOG=1", f"STATUS={line}"),
             told=told,
             others=doors(wake.poke),
-            late=_late,
+            late=partial(_late, alerts, lambda: _site(say, SystemClock(), watch.current)),
+            alerts=lambda site, found: alerts.look(site, sight(found, site.policy().rules)),
         ),
     )
 
@@ -145,19 +151,29 @@ def every_s(policy: Policy) -> float:
     return min(max(policy.rules.idle.window_s / _LOOKS, _SHORTEST_S), EVERY_S)
 
 
-def publish(site: Site, daemon: DaemonView) -> None:
-    """Look, and write status.json."""
+def publish(site: Site, daemon: DaemonView) -> Published:
+    """Look, and write status.json; gives what was written."""
     from lxgpu.services.publish import published as put_together  # noqa: PLC0415
 
-    statusfile.write(site.settings.state_dir, put_together(site, daemon))
+    found = put_together(site, daemon)
+    statusfile.write(site.settings.state_dir, found)
+    return found
 
 
-def _late(view: DaemonView) -> None:
-    """Write into status.json that a turn takes long; what was seen stays what was seen last, and as old as it is."""
+def _late(alerts: Alerts, make_site: Callable[[], Site], view: DaemonView) -> None:
+    """Write into status.json that a turn takes long; what was seen stays what was seen last, and as old as it is.
+
+    The admins are told by another site than that of the turn, which has its own in use.
+    """
+    from lxgpu.services.alertsight import late_sight  # noqa: PLC0415
+
     folder = wiring.settings().state_dir
     found = statusfile.read(folder)
     if found is not None:
         statusfile.write(folder, replace(found, daemon=view))
+    late = late_sight(view, wiring.host_name(), datetime.now(UTC))
+    if late.alerts:
+        alerts.look(make_site(), late)
 
 
 def _watching(watch: Callable[[], None], ended: threading.Event, say: Progress) -> None:

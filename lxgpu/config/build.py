@@ -12,6 +12,7 @@ from typing import Any
 from lxgpu.instants import load_zone, parse_day, parse_utc
 from lxgpu.model.quota import BASE_TERMS, Change, Group, Override, Policy, Terms, Total
 from lxgpu.model.rules import (
+    AlertRules,
     Allowance,
     BookingRules,
     CardRule,
@@ -147,6 +148,7 @@ def _rules(plain: Plain) -> Rules:
         sharing=(sharing := _sharing(_section(plain, "sharing"))),
         hosts=_hosts(_section(plain, "hosts")),
         forecast=_forecast(_section(plain, "forecast")),
+        alerts=AlertRules(**_seconds(_section(plain, "alerts"), "idle", "again")),
         page=PageRules(**_pick(_section(plain, "page"), {"public": bool})),
         cards={name.replace("…", "*"): _card(entry, sharing) for name, entry in _section(plain, "gpus").items()},
     )

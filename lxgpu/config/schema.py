@@ -199,6 +199,13 @@ class PageEntry(Strict):
     )
 
 
+class AlertsEntry(Strict):
+    """When admins are told of what they must look at."""
+
+    idle: Duration = optional("Cards idle for so long, while none is free.", default="4h")
+    again: Duration = optional("What lasts is told again after this.", default="1d")
+
+
 class OverrideEntry(Strict):
     """A change of the above for some time."""
 
@@ -230,6 +237,7 @@ class PolicyFile(Strict):
     hosts: Annotated[HostsEntry, SECTION] = optional()
     forecast: Annotated[ForecastEntry, SECTION] = optional()
     page: Annotated[PageEntry, SECTION] = optional()
+    alerts: Annotated[AlertsEntry, SECTION] = optional()
     overrides: list[OverrideEntry] = optional("Changes for some time; the last one wins.", default=[])
 
 

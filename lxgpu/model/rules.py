@@ -198,6 +198,14 @@ class PageRules:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertRules:
+    """For how long cards must lie idle, with none free, until admins are told; and when they are told again."""
+
+    idle_s: int = 4 * HOUR
+    again_s: int = DAY
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """All rules that are the same for everybody, in one value."""
 
@@ -208,6 +216,7 @@ class Rules:
     hosts: HostRules = field(default_factory=HostRules)
     forecast: ForecastRules = field(default_factory=ForecastRules)
     page: PageRules = field(default_factory=PageRules)
+    alerts: AlertRules = field(default_factory=AlertRules)
     cards: Mapping[str, CardRule] = field(default_factory=dict)
 
     def card(self, uuid: str) -> CardRule:

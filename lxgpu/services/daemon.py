@@ -17,7 +17,7 @@ from lxgpu.services.policywatch import PolicyNews, PolicyWatch
 from lxgpu.services.sections import Sections
 from lxgpu.services.silent import SilentEngine
 from lxgpu.services.site import Site
-from lxgpu.services.statusfile import DaemonView, PauseView, PolicyState
+from lxgpu.services.statusfile import DaemonView, PauseView, PolicyState, Published
 from lxgpu.services.ticked import Tick, Ticked
 
 PUBLISH_S = 30.0
@@ -27,8 +27,9 @@ LATE_S = 20.0
 _OUT = frozenset({"unavailable", "outcome_unknown"})
 """What a tick says while LXD does not answer."""
 _MOST_EVENTS = 1000
-TICK, POLICY, STATUS, HISTORY = "tick", "policy", "status.json", "history"
-Publish = Callable[[Site, DaemonView], None]
+TICK, POLICY, STATUS, HISTORY, ALERTS = "tick", "policy", "status.json", "history", "alerts"
+Publish = Callable[[Site, DaemonView], Published | None]
+"""Looks, writes status.json, and gives what was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,15 @@ class Callbacks:
 
     `alive` after every turn, with a line for people; `told` hears every new line of history; `others` are further
     sections by name (the guest sockets), each called with the site; they give what troubles them while they go on.
-    `late` publishes a view without looking at anything, while a turn takes long.
+    `late` publishes a view without looking at anything, while a turn takes long; `alerts` tells the admins of what was
+    published.
     """
 
     alive: Callable[[str], None] = lambda _text: None
     told: Callable[[Event], None] = lambda _event: None
     others: Mapping[str, Callable[[Site], Iterable[str]]] = field(default_factory=dict)
     late: Callable[[DaemonView], None] = lambda _view: None
+    alerts: Callable[[Site, Published], None] = lambda _site, _found: None
 
 
 class Daemon:
@@ -131,7 +134,9 @@ class Daemon:
             for name, do in self._callbacks.others.items():
                 self._other(site, name, do)
             changed = ticked is not None and ticked.did > 0
-            self._sections.run(STATUS, lambda: self._show(site, changed=changed))
+            shown = self._sections.run(STATUS, lambda: self._show(site, changed=changed))
+            if shown is not None:
+                self._sections.run(ALERTS, lambda: self._callbacks.alerts(site, shown))
         self._callbacks.alive(self._line())
         return Next(ticked.next_at) if ticked is not None else Next(in_s=self._sections.left_s(TICK))
 
@@ -207,16 +212,18 @@ class Daemon:
         policy = PolicyState(ok=not self._policy.error, error=self._policy.error or None)
         self.view = replace(self.view, troubles=self._sections.troubles, paused=paused, policy=policy)
 
-    def _show(self, site: Site, *, changed: bool) -> None:
-        """Publish what is new, and now and then what is not."""
+    def _show(self, site: Site, *, changed: bool) -> Published | None:
+        """Publish what is new, and now and then what is not; None where nothing was."""
         seconds, key = self._clock.monotonic(), self._key(site)
         fresh = self._published_at is not None and seconds - self._published_at < PUBLISH_S
-        if changed or not fresh or self._published != key:
-            # Where LXD has just not answered it is not waited for once more.
-            silent = cast("Engine", SilentEngine(self._silent)) if self._silent else None
-            self.view = replace(self.view, figures=self._figures.view(failures=self._sections.failures))
-            self._publish(replace(site, engine=silent) if silent else site, self.view)
-            self._published, self._published_at = key, seconds
+        if fresh and not changed and self._published == key:
+            return None
+        # Where LXD has just not answered it is not waited for once more.
+        silent = cast("Engine", SilentEngine(self._silent)) if self._silent else None
+        self.view = replace(self.view, figures=self._figures.view(failures=self._sections.failures))
+        found = self._publish(replace(site, engine=silent) if silent else site, self.view)
+        self._published, self._published_at = key, seconds
+        return found
 
     def _key(self, site: Site) -> tuple[object, ...]:
         """What makes status.json another one, apart from the passing of time and of samples."""

@@ -129,6 +129,12 @@ NOTICES: Mapping[str, NoticeKind] = {
         {"until": INSTANT},
         may_lack=frozenset({"until"}),
     ),
+    "alert": NoticeKind(
+        "something that admins must look at (`alert`, a kind of `policy/alerts`) is new, lasts or is over (`word`)",
+        {"word": TEXT, "alert": TEXT, "subject": TEXT, "gpus": GPUS, "since": INSTANT, "why": TEXT},
+        may_lack=frozenset({"gpus"}),
+        admins=True,
+    ),
 }
 """Every kind by its name, which is also the name of its template."""
 

@@ -41,7 +41,7 @@ class House:
         self.said, self.events, self.lines, self.published, self.calls = [], [], [], [], []
         self.made = self.unmade = 0
         self.others, self.publishing, self.late = {}, None, []
-        self.shown = []
+        self.shown, self.found, self.alerted = [], None, []
         self.daemon = Daemon(
             make_site=self.make,
             tick=self.tick,
@@ -52,7 +52,11 @@ class House:
             say=self.said.append,
             pid=4711,
             callbacks=Callbacks(
-                alive=self.lines.append, told=self.events.append, others=self.others, late=self.late.append
+                alive=self.lines.append,
+                told=self.events.append,
+                others=self.others,
+                late=self.late.append,
+                alerts=lambda _site, found: self.alerted.append(found),
             ),
         )
 
@@ -78,6 +82,7 @@ class House:
             raise self.publishing
         self.published.append((site.clock.monotonic(), view))
         self.shown.append(site)
+        return self.found
 
     def run(self, seconds):
         """The loop, for so long."""
@@ -259,6 +264,14 @@ def test_status_is_published_when_something_changed_and_every_half_minute(house)
     house.daemon.turn()
     house.daemon.turn()
     assert len(house.published) == quiet + 2
+
+
+def test_what_is_published_is_looked_at_for_alerts_also_while_lxd_is_away(house):
+    """Each time, with what stands in it."""
+    house.found, house.ticks = published(house.site, house.daemon.view), [away() for _ in range(70)]
+    house.run(600)
+    assert house.alerted == [house.found] * len(house.published)
+    assert len(house.alerted) > 10
 
 
 def test_a_status_that_cannot_be_written_stops_nothing(house):
