@@ -1,7 +1,7 @@
 """All benchmarks, most in a lab of their own; to results.json, results.md and docs/benchmarks.md.
 
-usage: python -m benchmarks [--jobs N] [PART …]     (takes minutes; root, but for the first three and simulating)
-parts: deciding page reporting starting create cards move tick listing batch inside simulating
+usage: python -m benchmarks [--jobs N] [PART …]     (takes minutes; root, but for the first four and simulating)
+parts: deciding page asking reporting starting create cards move tick listing batch inside simulating
 simulating has parts of its own: simulating.oracles .speed .lab12x8 .deadlines .idle .forecast .philly .growth
 --jobs N: only the first N jobs of each simulation, to try it; nothing is written then.
 """
@@ -13,12 +13,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from benchmarks import cards, containers, deciding, drawing, inside, paging, reporting, simulating, table, watching
+from benchmarks import (
+    asking,
+    cards,
+    containers,
+    deciding,
+    drawing,
+    inside,
+    paging,
+    reporting,
+    simulating,
+    table,
+    watching,
+)
 from benchmarks.measure import LXGPU, lab_environment, run
 from benchmarks.table import Result, Row
 
 IN_A_LAB = ("starting", "create", "cards", "move", "tick", "listing", "batch", "inside")
-PARTS = ("deciding", "page", "reporting", *IN_A_LAB, "simulating")
+PARTS = ("deciding", "page", "asking", "reporting", *IN_A_LAB, "simulating")
 
 
 def main(wanted: list[str], *, first: int) -> None:
@@ -30,6 +42,8 @@ def main(wanted: list[str], *, first: int) -> None:
         _keep(_of("deciding", [*deciding.one_request(), *deciding.whole_pass()]), {}, first=first)
     if "page" in wanted:
         _keep([replace(row, part="page") for row in paging.page()], {}, first=first)
+    if "asking" in wanted:
+        _keep([replace(row, part="asking") for row in asking.asking()], {}, first=first)
     if "reporting" in wanted:
         _keep([replace(row, part="reporting") for row in reporting.year()], {}, first=first)
     if set(wanted) & set(IN_A_LAB):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,8 @@ THREADS = 4
 _HEAD_BYTES = 16 * 1024
 _ANSWER_S = 30.0
 _AGAIN_S = 1.0
+_SWITCH_S = 0.001
+"""So long a thread that computes keeps others waiting (Python's own is five times that): an answer takes several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Sockets:
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             bounds = self._bounds
+            sys.setswitchinterval(_SWITCH_S)
             self._loop = asyncio.new_event_loop()
             self._loop.set_default_executor(ThreadPoolExecutor(bounds.threads, bounds.thread_name))
             self._thread = threading.Thread(target=_run, args=(self._loop,), name=bounds.thread_name, daemon=True)

@@ -75,6 +75,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         count.did += moved
         for text in troubles:
             count.trouble("operations", text)
+        begun = site.clock.monotonic(), site.inventory.read()
         seen = observe.look(site, readings=True)
         if number == 0:
             _section(count, "boot", partial(note_boot, site, seen))
@@ -85,7 +86,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             if not clock.jumped:
                 _section(count, "expiry", partial(end_in_time, site, seen, steady_s=clock.steady_s, paused=paused))
         site.alive()
-        agenda = _decide(site, seen, paused=paused or clock.jumped)
+        agenda = _decide(site, seen, begun, paused=paused or clock.jumped)
         count.did += len(agenda.notes)
         _section(count, "notices", partial(send_due, site))
         if agenda.empty and not moved:
@@ -133,10 +134,12 @@ def _resumed_at(site: Site, snapshot: Snapshot) -> datetime | None:
     return next((event.at for event in found if event.kind == "resumed"), None)
 
 
-def _decide(site: Site, seen: Observation, *, paused: bool) -> Agenda:
-    """Decide on what is there and write it, against one version of the inventory."""
+def _decide(site: Site, seen: Observation, begun: tuple[float, Records], *, paused: bool) -> Agenda:
+    """Decide on what is there and write it, against one version of the inventory; `begun` is when the look began."""
+    at, before = begun
 
     def act(tx: Tx, now: Snapshot) -> Agenda:
+        site.watch.last = (at, now) if now.records.assignments == before.assignments else None
         agenda = decide_tick(now, paused=paused)
         if not agenda.empty:
             write_down(site, tx, now, agenda)

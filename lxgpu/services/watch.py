@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from lxgpu.model.snapshot import EndTold
+from lxgpu.model.snapshot import EndTold, Snapshot
 from lxgpu.model.usage import Sample
 from lxgpu.ports import Inventory
 from lxgpu.services.longwatch import LongWatch
@@ -24,7 +24,8 @@ class Watch:
     samples in memory. `faults` is what NVML said of cards in the last look, `sick` are those that people were told of
     (None: not looked up in the history yet). `boot_id` is the boot of which it is known that people were told.
     `thinned_at` is when old samples were merged last. `not_before`: the clock was set then, so no sample from before
-    counts. `ends` is what was told of ends, with the inventory's version. Forecasts are made of `long`.
+    counts. `ends` is what was told of ends, with the inventory's version. Forecasts are made of `long`. `last` is
+    what a turn decided on, seen at that second of the steady clock while no card changed hands; other threads read it.
     """
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Watch:
     not_before: datetime | None = None
     ends: tuple[int, Mapping[str, tuple[EndTold, ...]]] | None = None
     long: LongWatch = field(default_factory=LongWatch)
+    last: tuple[float, Snapshot] | None = None
     _looked_at: datetime | None = None
     _since: datetime | None = None
     _inventory: Inventory | None = None

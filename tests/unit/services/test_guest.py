@@ -13,7 +13,8 @@ from fakes.site import make_site, newcomer
 from lxgpu.errors import LxgpuError
 from lxgpu.model.request import ReserveRequest
 from lxgpu.services import ending
-from lxgpu.services.guest import FRESH_S, Guests
+from lxgpu.services.guest import Guests
+from lxgpu.services.guestworld import FRESH_S
 from lxgpu.services.reserve import cancel, reserve
 from lxgpu.services.tick import tick
 
@@ -81,8 +82,6 @@ def test_status_tells_the_use_as_it_is_judged(site, guests):
     go_on(site, 15)
     assert ", idle since 16:00" in guests.status("alice").lines[2]
     guests.keep("alice", seconds=3600, reason="loading data")
-    site.clock.sleep(FRESH_S + 1)
-    go_on(site, 1)
     told = guests.status("alice")
     assert told.gpus[0].use == "idle"
     assert ", left to you until 17:00" in told.lines[2]
@@ -421,7 +420,6 @@ def test_what_was_said_of_an_end_goes_when_the_end_is_another(site, guests, kind
     def go_to(at):
         site.clock.sleep((at - site.clock.now()).total_seconds())
         go_on(site, 2)
-        site.clock.sleep(FRESH_S + 1)
 
     def said():
         return [one.kind for one in guests.status(name).notices]
