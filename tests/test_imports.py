@@ -209,14 +209,14 @@ def test_modules_are_short(module):
 
 
 def test_output_has_one_place():
-    """`print` stands in render only, and nothing goes around it by click.echo."""
+    """`print` stands in screen only, and nothing goes around it by click.echo."""
     wrong = []
     for name, path in _modules().items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             if called in {"click.echo", "click.secho", "pprint", "pprint.pprint"}:
                 wrong.append(f"{name}:{node.lineno} calls {called}")
-            elif called == "print" and name != "lxgpu.cli.render":
+            elif called == "print" and name != "lxgpu.cli.screen":
                 wrong.append(f"{name}:{node.lineno} calls print")
     assert not wrong, "\n".join(wrong)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from lxgpu.cli import params
-from lxgpu.cli.render import Screen
+from lxgpu.cli.screen import Screen
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:

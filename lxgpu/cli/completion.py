@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lxgpu.cli import params
-from lxgpu.cli.render import Screen
+from lxgpu.cli.screen import Screen
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lxgpu.cli import params
-from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.cli.render import Column, Output
+from lxgpu.cli.screen import Screen
 from lxgpu.errors import Exit, LxgpuError
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 

@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from lxgpu import __version__
 from lxgpu.cli import commands, params
-from lxgpu.cli.render import Screen
+from lxgpu.cli.screen import Screen
 from lxgpu.errors import LxgpuError
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from lxgpu.cli import params
-from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.cli.render import Column, Output
+from lxgpu.cli.screen import Screen
 from lxgpu.errors import LxgpuError
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from lxgpu.cli import params
-from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.cli.render import Column, Output
+from lxgpu.cli.screen import Screen
 
 NAME = click.option(
     "--name",

@@ -10,7 +10,8 @@ from lxgpu.cli import params
 from lxgpu.cli.columns import gpu_columns
 from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
 from lxgpu.cli.published import instead_of
-from lxgpu.cli.render import Output, Screen
+from lxgpu.cli.render import Output
+from lxgpu.cli.screen import Screen
 from lxgpu.cli.short import NOBODY
 from lxgpu.errors import LxgpuError
 

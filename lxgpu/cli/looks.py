@@ -8,7 +8,7 @@ from datetime import datetime
 
 from lxgpu import wiring
 from lxgpu.cli.params import When
-from lxgpu.cli.render import Screen
+from lxgpu.cli.screen import Screen
 from lxgpu.cli.times import Times, lab_times
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Instance

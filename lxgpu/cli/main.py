@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
-    from lxgpu.cli.render import Screen
+    from lxgpu.cli.screen import Screen
     from lxgpu.errors import LxgpuError
 
 CLOSED_PIPE = 141
@@ -105,7 +105,7 @@ def _show_again(words: list[str], screen: Screen) -> int:
 
 def guarded(words: list[str], invoke: Callable[[list[str], Screen], int]) -> int:
     """Runs `invoke` on the words of a command line and returns the exit status, whatever it raises."""
-    from lxgpu.cli.render import Screen  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.screen import Screen  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.streams import OutputClosedError  # noqa: PLC0415
 
     screen = Screen()
@@ -171,7 +171,7 @@ def _report(error: BaseException, words: list[str], screen: Screen) -> int:
     told = with_fix(_translated(error, screen), words)
     screen.alarm(error_text(told), word=f"error[{told.code}]")
     if wants_json(words) and not screen.document_written:
-        from lxgpu.cli.render import json_text  # noqa: PLC0415
+        from lxgpu.cli.documents import json_text  # noqa: PLC0415
         from lxgpu.plain import plain  # noqa: PLC0415
 
         screen.data(json_text({"error": plain(error_object(told))}))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
-    from lxgpu.cli.render import Screen
+    from lxgpu.cli.screen import Screen
     from lxgpu.cli.times import Times
     from lxgpu.services.statusfile import PauseView
 

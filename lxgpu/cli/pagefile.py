@@ -16,7 +16,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from lxgpu.cli.params import Checked
-from lxgpu.cli.render import Output, tame
+from lxgpu.cli.render import Output
+from lxgpu.cli.screen import tame
 from lxgpu.errors import LxgpuError
 from lxgpu.regular import NO_FILE
 

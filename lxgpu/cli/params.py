@@ -12,7 +12,8 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from lxgpu.cli.render import FORMATS, Output, Screen
+from lxgpu.cli.render import FORMATS, Output
+from lxgpu.cli.screen import Screen
 from lxgpu.errors import LxgpuError
 from lxgpu.figures import quoted
 

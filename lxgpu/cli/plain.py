@@ -36,6 +36,6 @@ def cell(value: object, *, unknown: str = "-") -> str:
         case dict():
             return ",".join(f"{cell(key)}={cell(item, unknown=unknown)}" for key, item in simple.items())
         case _:
-            from lxgpu.cli.render import tame  # noqa: PLC0415 -- it imports this module
+            from lxgpu.cli.screen import tame  # noqa: PLC0415 -- it imports this module
 
             return tame(" ".join(str(simple).split()))

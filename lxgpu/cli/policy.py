@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lxgpu.cli import params
-from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.cli.render import Column, Output
+from lxgpu.cli.screen import Screen
 from lxgpu.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def schema(screen: Screen) -> None:
 
     An editor completes and checks a file whose first line is `# yaml-language-server: $schema=policy.schema.json`.
     """
-    from lxgpu.cli.render import json_text  # noqa: PLC0415 -- not for --help
+    from lxgpu.cli.documents import json_text  # noqa: PLC0415 -- not for --help
     from lxgpu.config.schema import policy_schema  # noqa: PLC0415
 
     screen.data(json_text(policy_schema()))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from lxgpu.cli.render import Screen
+    from lxgpu.cli.screen import Screen
 
 
 class Steps:

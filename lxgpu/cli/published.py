@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lxgpu.cli.render import Screen
+from lxgpu.cli.screen import Screen
 from lxgpu.errors import LxgpuError
 from lxgpu.figures import short_duration
 

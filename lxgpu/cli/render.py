@@ -1,4 +1,4 @@
-"""The one way to the screen: data on stdout, all else on stderr. `print` stands in this module only.
+"""Results in the form that was asked for: tables, lines, documents.
 
 A command gets an `Output` (by `params.output`) and hands it its result; what format was asked for is no concern of
 the command. Without a terminal nothing is coloured, folded or cut off.
@@ -6,18 +6,17 @@ the command. Without a terminal nothing is coloured, folded or cut off.
 
 from __future__ import annotations
 
-import os
 import sys
 
-from lxgpu.cli.streams import refused
+from lxgpu.cli.screen import tame
 
 TYPE_CHECKING = False  # importing `typing` would cost as much as Python's own start
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
-    from typing import Any, TextIO
+    from typing import Any
 
-    from lxgpu.cli.progress import Steps
+    from lxgpu.cli.screen import Screen
     from lxgpu.errors import LxgpuError
     from lxgpu.model.plan import Plan
 
@@ -67,73 +66,6 @@ class Column:
         return name.replace(".", "_").replace(" ", "_")
 
 
-def tame(text: str) -> str:
-    """The text without what could command a terminal: a container's root has a say in some of what is told."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char in "\n\t" or char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
-
-
-def _write(text: str, stream: TextIO) -> None:
-    print(text, file=stream, flush=True)
-
-
-class Screen:
-    """Where a run of lxgpu writes to, and how much. Made once, at the start of the command line."""
-
-    def __init__(self, *, color: str = "auto", verbosity: int = 0, quiet: bool = False, debug: bool = False) -> None:
-        self.color = color
-        self.verbosity = verbosity
-        self.quiet = quiet
-        self.debug = debug
-        self.document_written = False
-        self.zone = ""  # of the times that were shown, until it was said
-
-    def colored(self, stream: TextIO) -> bool:
-        """Whether to colour what goes to a stream: --color, then NO_COLOR, FORCE_COLOR, TERM and the terminal."""
-        if self.color != "auto":
-            return self.color == "always"
-        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-            return False
-        return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
-
-    def data(self, text: str) -> None:
-        """Write a result to stdout.
-
-        Raises:
-            OutputClosedError: nobody reads it any more.
-            LxgpuError: `usage`: it cannot be written, as to a disk that is full.
-        """
-        try:
-            _write(text, sys.stdout)
-        except OSError as error:
-            raise refused(error) from error
-
-    def note(self, text: str) -> None:
-        """Say something useful on stderr, unless --quiet."""
-        if not self.quiet:
-            _write(tame(text), sys.stderr)
-
-    def warn(self, text: str) -> None:
-        """Say something that must be seen."""
-        self.alarm(f"warning: {text}", word="warning:")
-
-    def alarm(self, text: str, *, word: str) -> None:
-        """Write to stderr whatever the settings, with the leading word in bold red on a terminal."""
-        text = tame(text)
-        if self.colored(sys.stderr) and text.startswith(word):
-            text = f"\033[1;31m{word}\033[0m{text[len(word) :]}"
-        _write(text, sys.stderr)
-
-    def steps(self, *, total: int | None = None) -> Steps:
-        """A progress display; see `progress.Steps`."""
-        from lxgpu.cli.progress import Steps  # noqa: PLC0415 -- for commands that take a while
-
-        return Steps(self, total=total)
-
-
 class Output:
     """Writes results in the format that was asked for."""
 
@@ -173,8 +105,8 @@ class Output:
         elif self.form == "csv":
             self._csv(rows, columns)
         elif self.form == "name":
-            for row in rows:
-                self.screen.data(columns[0].cell(row))
+            for name in dict.fromkeys(columns[0].cell(row) for row in rows):
+                self.screen.data(name)
         else:
             self._table(rows, columns, title=title, empty=empty)
             self._say_zone()
@@ -253,6 +185,7 @@ class Output:
         self.screen.zone = ""
 
     def _document(self, noun: str, rows: list[object], error: LxgpuError | None) -> None:
+        from lxgpu.cli.documents import json_text, yaml_text  # noqa: PLC0415 -- not for --help
         from lxgpu.plain import plain  # noqa: PLC0415
 
         document: dict[str, object] = {"schema": f"lxgpu.{noun}/v1", "items": plain(rows)}
@@ -264,18 +197,12 @@ class Output:
         self.screen.data(yaml_text(document) if self.form == "yaml" else json_text(document))
 
     def _csv(self, rows: list[object], columns: Sequence[Column]) -> None:
-        import csv  # noqa: PLC0415
-        import io  # noqa: PLC0415
-
+        from lxgpu.cli.documents import csv_text  # noqa: PLC0415 -- on request only
         from lxgpu.cli.plain import cell  # noqa: PLC0415
 
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        if self.header:
-            writer.writerow([column.key for column in columns])
-        writer.writerows([cell(column.of(row), unknown="") for column in columns] for row in rows)
-        if written := text.getvalue():
-            self.screen.data(written.removesuffix("\n"))
+        lines = [[cell(column.of(row), unknown="") for column in columns] for row in rows]
+        if written := csv_text([*([[column.key for column in columns]] if self.header else []), *lines]):
+            self.screen.data(written)
 
     def _table(self, rows: list[object], columns: Sequence[Column], *, title: str, empty: str) -> None:
         shown = [column for column in columns if self.form == "wide" or not column.wide]
@@ -286,7 +213,7 @@ class Output:
             if empty:
                 self.screen.note(empty)
             return
-        from lxgpu.cli.table import foldable, lines, stacked  # noqa: PLC0415
+        from lxgpu.cli.table import foldable, folded, lines, stacked  # noqa: PLC0415
 
         names = [column.header for column in shown]
         headers = names if self.header else []
@@ -295,7 +222,7 @@ class Output:
 
             colored, wide = self.screen.colored(sys.stdout), get_terminal_size().columns
             if foldable([headers, *cells] if headers else cells, wide=wide):
-                self.screen.data(_folded(headers, cells, colored=colored))
+                self.screen.data(folded(headers, cells, colored=colored))
                 return
             found = stacked(names, cells, wide=wide, header=self.header)
             if headers and colored:
@@ -303,38 +230,6 @@ class Output:
             self.screen.data("\n".join(found))
             return
         self.screen.data("\n".join(lines([headers, *cells] if headers else cells)))
-
-
-def _folded(headers: Sequence[str], cells: Sequence[Sequence[str]], *, colored: bool) -> str:
-    """A table that fits the terminal: what is too long goes on in the next line of its column."""
-    from rich.console import Console  # noqa: PLC0415 -- for terminals only
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headers), header_style="bold")
-    for number in range(len(cells[0])):
-        table.add_column(headers[number] if headers else "", overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(text) for text in row))
-    console = Console(force_terminal=colored, no_color=not colored, highlight=False)
-    with console.capture() as captured:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
-
-
-def json_text(document: Mapping[str, object]) -> str:
-    """Returns JSON, two spaces a level; non-ASCII is escaped where stdout could not carry it."""
-    import json  # noqa: PLC0415 -- not for --help
-
-    wide = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return json.dumps(document, indent=2, ensure_ascii=not wide, allow_nan=False)
-
-
-def yaml_text(document: Mapping[str, object]) -> str:
-    """Returns YAML with the same content as the JSON."""
-    import yaml  # noqa: PLC0415 -- on request only
-
-    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=10_000).rstrip("\n")
 
 
 _ANSWERS = {"waiting": "not now", "granted_after_preemption": "granted, others yield"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lxgpu.cli.render import Screen
+    from lxgpu.cli.screen import Screen
 
 _FORMS = {
     (): "table",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
-    from lxgpu.cli.render import Screen
+    from lxgpu.cli.screen import Screen
     from lxgpu.model.quota import Policy
     from lxgpu.simulate.jobs import Lab, Workload
     from lxgpu.simulate.rules import Make

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lxgpu.cli import simulateinput, simulatepage
 from lxgpu.cli.pagefile import STDOUT
-from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.cli.render import Column, Output
+from lxgpu.cli.screen import Screen
 from lxgpu.figures import HOUR, n_gpus, short_duration, short_name
 from lxgpu.instants import format_utc
 from lxgpu.simulate.caveats import caveats

@@ -67,3 +67,20 @@ def _below(items: Sequence[str], wide: int) -> list[str]:
         else:
             found += wrap(item, max(wide, 10), break_on_hyphens=False)
     return [_INDENT + line for line in found]
+
+
+def folded(headers: Sequence[str], cells: Sequence[Sequence[str]], *, colored: bool) -> str:
+    """A table that fits the terminal: what is too long goes on in the next line of its column."""
+    from rich.console import Console  # noqa: PLC0415 -- for terminals only
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headers), header_style="bold")
+    for number in range(len(cells[0])):
+        table.add_column(headers[number] if headers else "", overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(text) for text in row))
+    console = Console(force_terminal=colored, no_color=not colored, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from lxgpu.cli.instance_columns import left
-from lxgpu.cli.render import Screen
+from lxgpu.cli.screen import Screen
 from lxgpu.errors import LxgpuError
 from lxgpu.instants import show_instant
 

@@ -118,7 +118,7 @@ def _frame(scene: Scene, *, form: str) -> RenderableType:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from lxgpu.cli.render import tame  # noqa: PLC0415
+    from lxgpu.cli.screen import tame  # noqa: PLC0415
 
     shown = [column for column in top_columns(scene, form=form) if form == "wide" or not column.wide]
     table = Table(box=None, pad_edge=False, header_style="bold")

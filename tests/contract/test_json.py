@@ -18,7 +18,8 @@ from lxgpu.cli.columns import gpu_columns
 from lxgpu.cli.failure import error_object
 from lxgpu.cli.history import EventView
 from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
-from lxgpu.cli.render import Output, Screen
+from lxgpu.cli.render import Output
+from lxgpu.cli.screen import Screen
 from lxgpu.errors import CATALOGUE, LxgpuError, Problem
 from lxgpu.model.gpu import Slot
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict

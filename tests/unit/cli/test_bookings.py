@@ -10,7 +10,8 @@ from reservation_rows import booking, request
 
 from lxgpu.cli.bookingrows import columns, queue_columns
 from lxgpu.cli.bookings import headline, next_steps, no_show_line, views_for
-from lxgpu.cli.render import Output, Screen
+from lxgpu.cli.render import Output
+from lxgpu.cli.screen import Screen
 from lxgpu.cli.times import Times
 from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import ReservationState

@@ -262,7 +262,7 @@ def test_an_interrupt_while_it_is_loaded_is_no_traceback(tmp_path):
         "sys.meta_path.insert(0, Interrupts())\n",
         encoding="utf-8",
     )
-    for part in ("main", "commands", "render"):
+    for part in ("main", "commands", "screen"):
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
         call = [sys.executable, "-m", "lxgpu", "explain", part]
         done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=60, env=env)

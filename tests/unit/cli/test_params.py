@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from lxgpu.cli import params
-from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.cli.render import Column, Output
+from lxgpu.cli.screen import Screen
 from lxgpu.errors import LxgpuError
 
 NOW = datetime(2027, 5, 1, 4, 0, tzinfo=UTC)

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from lxgpu.cli.history import in_words
 from lxgpu.cli.plain import cell, pick
-from lxgpu.cli.render import Column, Output, Screen
+from lxgpu.cli.render import Column, Output
+from lxgpu.cli.screen import Screen
 from lxgpu.cli.table import lines, stacked, width
 from lxgpu.cli.times import Times
 from lxgpu.errors import LxgpuError
@@ -63,6 +64,9 @@ COLUMNS = (
 )
 
 
+LOADED = "from lxgpu.cli.render import *; from lxgpu.cli.screen import *"
+
+
 def written(capsys, form: str, items=(ALICE, BOB), **more) -> str:
     """What `items` writes to stdout in a format."""
     header = more.pop("header", True)
@@ -89,6 +93,11 @@ def test_json_has_the_envelope_and_plain_values(capsys):
 def test_yaml_says_the_same_as_json(capsys):
     """The two machine formats carry one document."""
     assert yaml.safe_load(written(capsys, "yaml")) == json.loads(written(capsys, "json"))
+
+
+def test_names_are_told_once_each(capsys):
+    """`-o name` is for loops: a container that has several rows stands in it once, at its first place."""
+    assert written(capsys, "name", (BOB, ALICE, BOB)) == "bob\nalice\n"
 
 
 def test_an_empty_list_is_a_document_too(capsys):
@@ -158,7 +167,7 @@ def test_nothing_is_cut_off_where_there_is_no_terminal(capsys):
 def test_a_table_on_a_terminal_keeps_to_its_width_and_cuts_nothing(on_terminal):
     """What is too long goes on in the next line of its column."""
     program = (
-        "from lxgpu.cli.render import *; Output(Screen()).items('t', [{'a': 'alice', 'b': 'word' * 40}],"
+        f"{LOADED}; Output(Screen()).items('t', [{{'a': 'alice', 'b': 'word' * 40}}],"
         " (Column('NAME', 'a'), Column('NOTE', 'b')))"
     )
     status, text = on_terminal(["-c", program], env={"NO_COLOR": "1"})
@@ -172,7 +181,7 @@ def test_many_columns_on_a_narrow_terminal_go_on_below_their_row(on_terminal):
     """No column is folded into shreds: the first ones are a table, the rest follows by name, and `-` is left out."""
     columns = ", ".join(f"Column('COLUMN{number}', '{number}')" for number in range(12))
     item = {str(number): f"value-{number}" for number in range(12)} | {"10": None}
-    program = f"from lxgpu.cli.render import *; Output(Screen()).items('t', [{item}, {item}], ({columns}))"
+    program = f"{LOADED}; Output(Screen()).items('t', [{item}, {item}], ({columns}))"
     status, text = on_terminal(["-c", program], env={"NO_COLOR": "1"})
     rows = text.splitlines()
     assert status == 0
@@ -339,7 +348,7 @@ def test_progress_survives_many_threads(capsys):
 def test_progress_on_a_terminal_ends_with_the_results(on_terminal):
     """The living lines go, the lines of what was done stay, and threads do not block one another."""
     program = (
-        "import threading, time; from lxgpu.cli.render import Screen\n"
+        "import threading, time; from lxgpu.cli.screen import Screen\n"
         "with Screen().steps(total=4) as steps:\n"
         "    def work(name):\n"
         "        steps.say(name, 'starting'); time.sleep(0.3); steps.done(name, 'ready')\n"

@@ -17,8 +17,9 @@ from json_shapes import SHAPES, faults
 
 from lxgpu.cli.forecast import forecast_columns
 from lxgpu.cli.ps import process_columns, process_rows, silent
-from lxgpu.cli.render import Output, Screen
+from lxgpu.cli.render import Output
 from lxgpu.cli.report import report_columns
+from lxgpu.cli.screen import Screen
 from lxgpu.cli.top import bar
 from lxgpu.model.rules import IdleRules
 from lxgpu.services import looking, observe
