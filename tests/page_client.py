@@ -8,6 +8,9 @@ import socket
 import time
 from urllib.parse import urlencode, urlsplit
 
+STREAM_ENDS = b"\r\n0\r\n\r\n"
+"""What stands last in a stream that came to its end, and was not cut."""
+
 
 def ask(page, method, path, fields=None, **headers):
     """One request, as no browser sends it: status, headers, text."""
@@ -17,6 +20,16 @@ def ask(page, method, path, fields=None, **headers):
     link.request(method, path, body, kind | {name.replace("_", "-"): value for name, value in headers.items()})
     answer = link.getresponse()
     told = answer.status, answer.headers, answer.read().decode()
+    link.close()
+    return told
+
+
+def scrape(page, path="/metrics", method="GET", **headers):
+    """One question on the port of the metrics: status, type, text."""
+    link = http.client.HTTPConnection(urlsplit(page.metrics).netloc, timeout=15)
+    link.request(method, path, headers=headers)
+    answer = link.getresponse()
+    told = answer.status, answer.headers["content-type"], answer.read()
     link.close()
     return told
 

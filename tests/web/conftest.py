@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from page_client import ask, scrape, wait_for
 from page_world import Page, PageWorld, small_lab
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 from playwright.sync_api import Page as Tab
@@ -39,6 +40,16 @@ def page(world) -> Iterator[Page]:
     started = Page(world)
     yield started
     started.stop()
+
+
+@pytest.fixture
+def shaken(world, page) -> Iterator[tuple[PageWorld, Page]]:
+    """The same, to be left without its daemon or with odd things published; afterwards all is as before."""
+    yield world, page
+    world.close()
+    world.change = lambda found: found
+    world.open()
+    wait_for(lambda: b"lxgpu_gpus 4.0" in scrape(page)[2] and ask(page, "GET", "/")[0] == 401)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from functools import cache
 from urllib.parse import urlencode
 
 import pytest
-from page_client import ask, dial, session_of, wait_for
+from page_client import STREAM_ENDS, ask, dial, session_of, wait_for
 from page_world import Page
 from playwright.sync_api import expect
 
@@ -188,13 +188,13 @@ def test_going_ends_what_is_live(page, world):
             assert one.recv(200).startswith(b"HTTP/1.1 200 ")
         assert ask(page, "POST", "/out", {"token": token}, Cookie=mine, Origin=page.url)[0] == 303
         told = b""
-        while not told.endswith(b"\r\n0\r\n\r\n"):
+        while not told.endswith(STREAM_ENDS):
             part = link.recv(4096)
             assert part, "its end is said"
             told += part
         others.settimeout(0)
         with contextlib.suppress(BlockingIOError):
-            assert not others.recv(4096).endswith(b"\r\n0\r\n\r\n")
+            assert not others.recv(4096).endswith(STREAM_ENDS)
 
 
 def test_going_in_one_tab_is_seen_in_the_others(visit):
@@ -298,9 +298,9 @@ def test_links_that_set_something_lead_nowhere_else(page, to):
     assert (status, headers["location"]) == (303, "/")
 
 
-def test_a_public_page_is_seen_by_anybody_and_changed_by_nobody(fresh):
+def test_a_public_page_is_seen_by_anybody_and_changed_by_nobody(shaken):
     """Where the policy says so; forms are of those who logged in."""
-    world, page = fresh
+    world, page = shaken
     world.change = lambda found: replace(found, public=True)
     world.turn()
     wait_for(lambda: ask(page, "GET", "/")[0] == 200)

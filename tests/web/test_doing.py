@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 from dealings import wish
+from page_client import wait_for
 from page_world import Page, small_lab
 from playwright.sync_api import expect
 
@@ -133,10 +134,11 @@ def test_what_comes_in_disturbs_nobody_who_types(visit, world):
     mine = tab.locator("#mine")
     mine.get_by_text("Hold for longer").click()
     mine.get_by_label("For how much longer").fill("7h")
+    tab.evaluate("document.addEventListener('htmx:sseMessage', (event) => { window.heard = event.detail.type })")
     with world.still:
         made = reserve(world.site, wish("alice", gpus=2, at=world.site.clock.now() + timedelta(days=2)), begin=False)
         world.turn()
-    tab.wait_for_timeout(2500)
+    wait_for(lambda: tab.evaluate("window.heard") == "mine")
     expect(mine.get_by_label("For how much longer")).to_have_value("7h")
     mine.get_by_text("Hold for longer").click()
     expect(mine).to_contain_text(made.reservations[0].id)

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import socket
 import subprocess
 from dataclasses import replace
-from urllib.parse import urlsplit
 
 import pytest
-from page_client import ask, session_of, wait_for
+from page_client import ask, scrape, session_of, wait_for
 from prometheus_client.parser import text_string_to_metric_families
-
-
-def scrape(page, path: str = "/metrics", method: str = "GET", **headers: str) -> tuple[int, str, bytes]:
-    """One scrape: status, type, text."""
-    link = http.client.HTTPConnection(urlsplit(page.metrics).netloc, timeout=15)
-    link.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-    answer = link.getresponse()
-    told = answer.status, answer.headers["content-type"], answer.read()
-    link.close()
-    return told
 
 
 def figures(text: bytes) -> dict[str, dict[tuple[str, ...], float]]:
@@ -57,9 +45,9 @@ def test_the_page_tells_none(page, world):
         assert "lxgpu_gpus" not in text
 
 
-def test_a_public_page_tells_none_either(fresh):
+def test_a_public_page_tells_none_either(shaken):
     """What everybody may look at is the page."""
-    world, page = fresh
+    world, page = shaken
     world.change = lambda found: replace(found, public=True)
     world.turn()
     wait_for(lambda: ask(page, "GET", "/")[0] == 200)
@@ -94,9 +82,9 @@ def test_it_may_be_called_by_names_of_this_host(page, host):
     assert scrape(page, Host=host)[0] == 200
 
 
-def test_of_a_daemon_that_is_gone_the_age_is_told(fresh):
+def test_of_a_daemon_that_is_gone_the_age_is_told(shaken):
     """And no card, since nobody knows how they are."""
-    world, page = fresh
+    world, page = shaken
     world.close()
     world.publish(age_s=3600)
     wait_for(lambda: figures(scrape(page)[2])["lxgpu_data_age_seconds"][()] > 3000)

@@ -196,12 +196,18 @@ def test_what_is_too_large_is_refused_unread(door, way):
 
 def test_a_session_has_turns_as_a_container_has(tmp_path):
     """Some changes at once; of further ones a few wait for their turn, and the rest is refused; another's go on."""
-    with _opened(tmp_path, lambda: Turns(at_once=TURNS, every_s=0.5)) as door, ThreadPoolExecutor(8) as pool:
-        ask = lambda _: door.ask("POST", "/v1/extend", {"seconds": 60}, session="alice-session")  # noqa: E731 -- a call
-        assert [status for status, _ in pool.map(ask, range(TURNS))] == [200] * TURNS
-        late = sorted(status for status, _ in pool.map(ask, range(WAITING + 2)))
-        assert door.ask("POST", "/v1/extend", {"seconds": 60}, session="bob-session")[0] == 200
-    assert late == [200] * WAITING + [429] * 2
+
+    def ask(session: str = "alice-session") -> int:
+        return door.ask("POST", "/v1/extend", {"seconds": 60}, session=session)[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        with _opened(tmp_path, lambda: Turns(at_once=TURNS, every_s=3600)) as door:
+            assert [ask() for _ in range(TURNS)] == [200] * TURNS
+            late = [pool.submit(ask) for _ in range(WAITING + 2)]
+            assert [one.result() for one in _first(late, 2)] == [429] * 2
+            assert ask("bob-session") == 200
+            assert sum(one.done() for one in late) == 2
+        assert sorted(one.result() for one in late) == [0] * WAITING + [429] * 2, "their turn never came"
 
 
 def _ways() -> list[tuple[str, str, object]]:

@@ -13,6 +13,7 @@ import pytest
         ("web", "--link", "alice", "--close", "alice"),
         ("web", "--close", "--port", "1"),
         ("web", "--port", "65536"),
+        ("web", "--listen", "lab.example"),
         ("web", "--link", ""),
         ("web", "--close", ""),
         ("keys", "invite", "alice", "--for", "31d"),
