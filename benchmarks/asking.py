@@ -39,9 +39,10 @@ from lxgpu.policy.agenda import decide_tick
 from lxgpu.ports import Inventory
 from lxgpu.services import observe
 from lxgpu.services.guest import Guests
+from lxgpu.services.links import link
 from lxgpu.services.sampling import judge_all
 from lxgpu.services.site import Site
-from lxgpu.services.visits import Visits, link
+from lxgpu.services.visits import Visits
 
 LXD_S = 0.1
 """So long LXD takes for its list of instances, and for that of cards."""

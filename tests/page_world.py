@@ -26,7 +26,7 @@ from lxgpu.config.settings import WebSettings
 from lxgpu.model.gpu import Gpu
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import GpuRequest
-from lxgpu.services import statusfile, visits
+from lxgpu.services import links, statusfile, visits
 from lxgpu.services.cardviews import UseView
 from lxgpu.services.guest import Guests
 from lxgpu.services.lending import attach
@@ -134,13 +134,13 @@ class PageWorld:
     def way_in(self, name: str = "") -> str:
         """The path of a one-time link, its secret behind the #."""
         with self.still:
-            made = visits.link(self.site, name)
+            made = links.link(self.site, name)
         return "/" + made.url.split("/", 3)[3]
 
     def invitation(self, person: str) -> str:
         """The path of an invitation."""
         with self.still:
-            return "/" + visits.invite(self.site, person).url.split("/", 3)[3]
+            return "/" + links.invite(self.site, person).url.split("/", 3)[3]
 
     def urgent(self) -> None:
         """Carol needs two of the cards that alice holds, and alice is warned."""

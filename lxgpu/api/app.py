@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.params import Depends
@@ -20,72 +20,13 @@ from lxgpu.api.turns import Turns
 from lxgpu.services.guestreasons import GuestReasons
 from lxgpu.services.guestviews import GuestAnswer, GuestLink, GuestStatus
 
+if TYPE_CHECKING:
+    from lxgpu.services.guest import Guests
+
 ASKER = "lxgpu.asker"
 """The key in a request's scope under which who asks is found."""
 _HELP = "gpu help lists what there is"
 _ABSENT = "a restart of the container brings the gpu of today"
-
-
-class GuestUses(Protocol):
-    """What a container, named first, may ask for and do. Errors are `LxgpuError`."""
-
-    def status(self, name: str) -> GuestStatus:
-        """What it holds, what it waits for, what is free."""
-
-    def why(self, name: str) -> GuestReasons:
-        """How its present state came about."""
-
-    def release(self, name: str, *, gpus: int | None, busy: bool) -> GuestAnswer:
-        """Give cards back; all of them for None, those in use only with `busy`."""
-
-    def extend(self, name: str, *, seconds: int) -> GuestAnswer:
-        """Hold them for longer."""
-
-    def keep(self, name: str, *, seconds: int, reason: str) -> GuestAnswer:
-        """Keep idle cards for a while."""
-
-    def reserve(
-        self,
-        name: str,
-        *,
-        gpus: int,
-        seconds: int | None,
-        at: str | None,
-        model: str,
-        until: str | None,
-        weekly: bool,
-        class_name: str,
-        note: str,
-    ) -> GuestAnswer:
-        """Book cards for `seconds` or `until`; `at` is a time in the lab's zone, None for as soon as it can be."""
-
-    def may(self, name: str, *, gpus: int) -> GuestAnswer:
-        """Whether it can ever hold so many cards; an error says why not."""
-
-    def cancel(self, name: str, identifier: str) -> GuestAnswer:
-        """Withdraw one of its own reservations; another's is `not_found`."""
-
-    def edit(
-        self,
-        name: str,
-        identifier: str,
-        *,
-        gpus: int | None,
-        seconds: int | None,
-        until: str | None,
-        at: str | None,
-        note: str | None,
-    ) -> GuestAnswer:
-        """Change what is still to come of one of its own reservations; None: as it is."""
-
-    def web(self, name: str) -> GuestLink:
-        """A one-time link to the page."""
-
-    def leave(self, name: str) -> GuestAnswer:
-        """End all its sessions at the page, and its links."""
-
-    def fault(self, name: str, error: Exception) -> None:
-        """Hear of a fault in lxgpu that a request met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +37,7 @@ class Asker:
     turns: Turns = field(default_factory=Turns)
 
 
-def guest_apps(uses: GuestUses) -> Callable[[str], App]:
+def guest_apps(uses: Guests) -> Callable[[str], App]:
     """What makes the application of each container; they share one set of routes, and nothing else."""
     shared = guest_document_app(uses)
 
@@ -112,7 +53,7 @@ def guest_apps(uses: GuestUses) -> Callable[[str], App]:
     return made
 
 
-def guest_document_app(uses: GuestUses) -> FastAPI:
+def guest_document_app(uses: Guests) -> FastAPI:
     """The routes of a container's socket, with their document; who asks must be in the scope."""
     app = FastAPI(
         title="lxgpu inside a container",
@@ -145,7 +86,7 @@ def guest_document_app(uses: GuestUses) -> FastAPI:
     return app
 
 
-def guest_routes(uses: GuestUses, first: Sequence[Depends] = ()) -> APIRouter:
+def guest_routes(uses: Guests, first: Sequence[Depends] = ()) -> APIRouter:
     """The routes; `first` is done before each, and puts who asks into the scope where that is not there yet."""
     router = APIRouter(dependencies=list(first), responses=FAILURES)
     _questions(router, uses)
@@ -160,7 +101,7 @@ def _asker(request: Request) -> Asker:
     return found
 
 
-def _questions(router: APIRouter, uses: GuestUses) -> None:
+def _questions(router: APIRouter, uses: Guests) -> None:
     @router.get("/v1/status", response_model=GuestStatus)
     async def status(request: Request) -> Response:
         """What the container holds, what it waits for, what is free."""
@@ -180,7 +121,7 @@ def _questions(router: APIRouter, uses: GuestUses) -> None:
         return Json(await me.turns.read(lambda: uses.may(me.name, gpus=body.gpus)))
 
 
-def _cards(router: APIRouter, uses: GuestUses) -> None:
+def _cards(router: APIRouter, uses: Guests) -> None:
     @router.post("/v1/release", response_model=GuestAnswer)
     async def release(request: Request, body: Release) -> Response:
         """Give cards back."""
@@ -200,7 +141,7 @@ def _cards(router: APIRouter, uses: GuestUses) -> None:
         return Json(await me.turns.change(lambda: uses.keep(me.name, seconds=body.seconds, reason=body.reason)))
 
 
-def _reservations(router: APIRouter, uses: GuestUses) -> None:
+def _reservations(router: APIRouter, uses: Guests) -> None:
     @router.post("/v1/reserve", response_model=GuestAnswer)
     async def reserve(request: Request, body: Reserve) -> Response:
         """Book cards, or queue for them."""

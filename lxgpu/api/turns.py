@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
@@ -47,7 +48,7 @@ class Turns:
             await asyncio.sleep(max(0.0, self._rests_until - loop.time()))
             begun = loop.time()
             try:
-                return await _in_thread(ask)
+                return await in_thread(ask)
             finally:
                 ended = loop.time()
                 self._rests_until = ended + min(RESTS * (ended - begun), REST_S)
@@ -76,8 +77,14 @@ class Turns:
             self._spent_until = begins  # not before: who went away meanwhile has spent nothing
 
 
-async def _in_thread(ask: Callable[[], T]) -> T:
-    """The answer of a thread. Cancelled, it keeps a thread that has not begun from beginning, and waits for the end."""
+async def in_thread(
+    ask: Callable[[], T], threads: Executor | None = None, *, unheard: Callable[[T], object] | None = None
+) -> T:
+    """The answer of a thread, of the loop's pool or another.
+
+    Cancelled, it keeps a thread that has not begun from beginning, and waits for the end: what was counted for it is
+    counted until then. `unheard` is then done with an answer that nobody hears any more.
+    """
     given_up = threading.Event()
 
     def work() -> T:
@@ -85,12 +92,13 @@ async def _in_thread(ask: Callable[[], T]) -> T:
             raise InterruptedError
         return ask()
 
-    answer = asyncio.ensure_future(asyncio.to_thread(work))
+    loop = asyncio.get_running_loop()
+    answer = loop.run_in_executor(threads, work)
     try:
         return await asyncio.shield(answer)
     except asyncio.CancelledError:
         given_up.set()
         await asyncio.wait({answer})
-        if not answer.cancelled():
-            answer.exception()  # there is nobody to tell it to
+        if not answer.cancelled() and answer.exception() is None and unheard is not None:
+            await asyncio.shield(loop.run_in_executor(threads, unheard, answer.result()))
         raise

@@ -119,7 +119,7 @@ def invite(out: Output, person: str, *, for_s: int | None, withdraw: bool, dry_r
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli.web import show_address  # noqa: PLC0415
     from lxgpu.model.plan import Plan, PlannedStep, Verdict  # noqa: PLC0415
-    from lxgpu.services import visits  # noqa: PLC0415
+    from lxgpu.services import links  # noqa: PLC0415
 
     if for_s is not None and (withdraw or for_s > _LONGEST_INVITE_S):
         what = "--for goes with no --withdraw" if withdraw else "an invitation opens for 30 days at most"
@@ -132,11 +132,11 @@ def invite(out: Output, person: str, *, for_s: int | None, withdraw: bool, dry_r
         return
     site = wiring.site(out.screen.note)
     if withdraw:
-        there = visits.withdraw(site, person)
+        there = links.withdraw(site, person)
         out.screen.note(f"the invitation of {person} is void" if there else f"{person} has no invitation")
         return
-    life = visits.INVITE_LIFE if for_s is None else timedelta(seconds=for_s)
-    show_address(out, visits.invite(site, person, life=life))
+    life = links.INVITE_LIFE if for_s is None else timedelta(seconds=for_s)
+    show_address(out, links.invite(site, person, life=life))
 
 
 def _show_all(out: Output, site: Site, person: str) -> None:

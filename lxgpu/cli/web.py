@@ -12,7 +12,7 @@ from lxgpu.cli.render import Column, Output
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
-    from lxgpu.services.visits import Address
+    from lxgpu.services.links import Address
 
 _VIEWER = "-"
 COLUMNS = (
@@ -55,13 +55,13 @@ def web(out: Output, *, link: str | None, close: str | None, listen: str | None,
     if "" in {link, close}:  # a script's empty variable, which names nobody and must not stand for all who look
         raise LxgpuError("bad_name", "the name is empty", fix="give a NAME, or none for those who only look")
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
-    from lxgpu.services import visits  # noqa: PLC0415
+    from lxgpu.services import links  # noqa: PLC0415
 
     site = wiring.site(out.screen.note)
     if link is not None:
-        show_address(out, visits.link(site, "" if link == _VIEWER else link))
+        show_address(out, links.link(site, "" if link == _VIEWER else link))
     elif close is not None:
-        number = visits.close(site, "" if close == _VIEWER else close)
+        number = links.close(site, "" if close == _VIEWER else close)
         out.screen.note(f"{number} session{'s' * (number != 1)} and links of the page are over")
 
 

@@ -18,12 +18,12 @@ from lxgpu.services.guestviews import GuestAnswer, GuestLink, GuestStatus, guest
 from lxgpu.services.guestworld import Looks
 from lxgpu.services.headline import count
 from lxgpu.services.insider import Insider, Noted, insider, known
+from lxgpu.services.links import close, link
 from lxgpu.services.noticefile import read_notices
 from lxgpu.services.reasons import about_container
 from lxgpu.services.report import instance_views
 from lxgpu.services.reservationviews import InLine
 from lxgpu.services.site import Site
-from lxgpu.services.visits import close, link
 from lxgpu.services.waitline import counts_since, line
 
 LINE_S = 3.0

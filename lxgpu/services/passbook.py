@@ -16,14 +16,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lxgpu.errors import LxgpuError, cannot_write
 from lxgpu.services.passes import Pass, PassKind
 
+if TYPE_CHECKING:
+    from lxgpu.services.site import Site
+
 FILE, LOCK = "passes.json", "passes.lock"
 BROKEN = tuple(f"{FILE}.bad{number}" for number in ("", *(f"-{one}" for one in range(2, 6))))
 """What a broken file is called from then on: the first name that is free; with none left the last is lost."""
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = f"lxgpu.passes/v{_VERSION}"
 _ANY_SCHEMA = re.compile(r"lxgpu\.passes/v(\d{1,9})")
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -60,7 +64,7 @@ def _understood(path: Path) -> tuple[Pass, ...] | None:
         schema = told.get("schema")
         if (known := _ANY_SCHEMA.fullmatch(schema)) and int(known[1]) > _VERSION:
             raise _newer(path, schema)
-        return tuple(_pass(entry) for entry in told["passes"]) if schema == _SCHEMA else None
+        return tuple(_pass(entry) for entry in told["passes"]) if known and int(known[1]) else None
     except FileNotFoundError:
         return ()
     except OSError as error:
@@ -118,6 +122,21 @@ def _set_aside(folder: Path) -> Path:
     except OSError as error:
         why = f"it is broken, and cannot be kept as {free}: {error.strerror or error}"
         raise _unusable(folder / FILE, why, f"look at it, then rm {folder / FILE}") from error
+
+
+@contextmanager
+def passes_of(site: Site) -> Iterator[Passbook]:
+    """The passes, to be changed; that all are over because their file broke stands in the history."""
+
+    def lost(kept: Path) -> None:
+        site.say(
+            f"the file of the page's links, sessions and invitations was broken: all are over; it is kept as {kept}"
+        )
+        with site.write() as tx:
+            tx.event("passes_lost", site.host, detail={"kept": str(kept)})
+
+    with opened(site.settings.state_dir, lost) as book:
+        yield book
 
 
 def _lock(path: Path) -> int:

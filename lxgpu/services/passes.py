@@ -9,17 +9,29 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from lxgpu.model.instance import Instance, InstanceState
+from lxgpu.model.snapshot import Records
+
+PERSON, VIEWER = "person", "viewer"
+"""Whom a session speaks for: somebody with a container, or somebody who only looks."""
+LIVES = frozenset({InstanceState.READY, InstanceState.SUSPENDED})
+"""The states of containers whose passes hold."""
+
 
 class PassKind(StrEnum):
-    """A `link` becomes a session, once; an `invite` takes a newcomer's key, once; a `session` is a browser's."""
+    """A `link` becomes a session, once; an `invite` takes a newcomer's key, once; a `session` is a browser's.
+
+    One of the first two that was taken is `used` until its time is over, since the answer may not have been heard.
+    """
 
     LINK = "link"
     INVITE = "invite"
     SESSION = "session"
+    USED = "used"
 
 
 LIFE = {PassKind.LINK: timedelta(minutes=10), PassKind.INVITE: timedelta(days=7), PassKind.SESSION: timedelta(days=7)}
@@ -36,7 +48,7 @@ class Pass:
     """One pass. `name` is a container (of an invite: a person), empty for a viewer, who may only look.
 
     `mark` is which container it was given for: one that is made anew under the name is another, and one that is renamed
-    is the same. `name` is what it was called then.
+    is the same. `name` is what it was called then. Of an invitation that is used it is the fingerprint of the key.
     """
 
     digest: str
@@ -77,6 +89,11 @@ def found(passes: Iterable[Pass], text: str, kind: PassKind, *, now: datetime) -
     return hit
 
 
+def used(passes: Iterable[Pass], one: Pass, *, mark: str) -> tuple[Pass, ...]:
+    """The passes with that one used up."""
+    return (*without(passes, one), replace(one, kind=PassKind.USED, mark=mark))
+
+
 def without(passes: Iterable[Pass], gone: Pass) -> tuple[Pass, ...]:
     """The passes but that one."""
     return tuple(one for one in passes if one.digest != gone.digest)
@@ -89,10 +106,32 @@ def ended(passes: Iterable[Pass], kind: PassKind, whose: str) -> tuple[Pass, ...
 
 def brought_back(passes: Iterable[Pass], one: Pass) -> tuple[Pass, ...]:
     """The passes with one that was used up for nothing, unless there is a newer one of its kind for the same by now."""
-    kept = tuple(passes)
+    kept = without(passes, one)
     if any((other.kind, other.whose) == (one.kind, one.whose) for other in kept):
         return kept
     return (*kept, one)
+
+
+def stands(records: Records, one: Pass) -> bool:
+    """Whether a pass is a viewer's, or the container that it was given for lives."""
+    row = _container(records, one)
+    return not one.name or (row is not None and row.state in LIVES)
+
+
+def called(records: Records, one: Pass) -> str:
+    """What the container of a pass is called by now; empty for a viewer."""
+    row = _container(records, one)
+    return one.name if row is None else row.name
+
+
+def mark_of(row: Instance) -> str:
+    """Which container it is, whatever it is called."""
+    return row.uuid or row.created_at.isoformat()
+
+
+def _container(records: Records, one: Pass) -> Instance | None:
+    """The container that a pass was given for, by its mark: it may have been renamed since."""
+    return next((row for row in records.instances if one.mark and mark_of(row) == one.mark), None)
 
 
 def _digest(text: str) -> str:

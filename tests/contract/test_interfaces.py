@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
 import schemathesis
 from fakes.guests import FakeGuests
-from fakes.visits import FakeVisits
 from hypothesis import HealthCheck, settings
 from schemathesis import checks
+from visitors import Visitors
 
 from lxgpu.api.app import ASKER, Asker, guest_document_app
 from lxgpu.api.gate import gate
 from lxgpu.api.page import page_app
 from lxgpu.api.turns import Turns
+from lxgpu.services.visits import Visits
 
 DOCUMENT = "/v1/openapi.json"
 EXAMPLES = 40
@@ -20,7 +24,7 @@ EXAMPLES = 40
 LEFT_OUT = [checks.unsupported_method, checks.allow_header_conformance]
 
 
-class Staying(FakeVisits):
+class Staying(Visits):
     """Alice's session never ends."""
 
     def leave(self, session: str) -> None:
@@ -47,8 +51,12 @@ ACCEPTED = {"expected-statuses": ["2xx", "403", "404", "409", "422", "503"]}
 REFUSED = {"expected-statuses": ["400", "401", "403", "404", "413"]}
 CHECKS = {"positive_data_acceptance": ACCEPTED, "negative_data_rejection": REFUSED}
 CONFIG = schemathesis.Config.from_dict({"checks": CHECKS})
+FOLDER = TemporaryDirectory()
+PEOPLE = Visitors(Path(FOLDER.name))
 GUEST = schemathesis.openapi.from_asgi(DOCUMENT, _guest(), config=CONFIG)
-PAGE = schemathesis.openapi.from_asgi(DOCUMENT, gate(page_app(Staying(), FakeGuests(), _turns)), config=CONFIG)
+PAGE = schemathesis.openapi.from_asgi(
+    DOCUMENT, gate(page_app(Staying(lambda: PEOPLE.site), FakeGuests(), _turns)), config=CONFIG
+)
 held = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -63,7 +71,9 @@ def test_a_containers_socket_keeps_its_document(case):
 @PAGE.parametrize()
 def test_the_pages_door_keeps_its_document(case):
     """The same with a session."""
-    case.call_and_validate(excluded_checks=LEFT_OUT, headers={"Authorization": "Bearer alice-session"})
+    case.call_and_validate(
+        excluded_checks=LEFT_OUT, headers={"Authorization": f"Bearer {PEOPLE.texts['alice-session']}"}
+    )
 
 
 @pytest.mark.parametrize(("document", "least"), [(GUEST, 10), (PAGE, 14)], ids=["guest", "page"])

@@ -18,7 +18,7 @@ from lxgpu.api.app import guest_apps
 from lxgpu.api.page import page_app
 from lxgpu.api.serving import Bounds, Sockets
 from lxgpu.model.request import ReserveRequest
-from lxgpu.services import visits
+from lxgpu.services import links, visits
 from lxgpu.services.guest import Guests
 from lxgpu.services.reserve import reserve
 from lxgpu.services.site import Site
@@ -73,7 +73,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         bookings[name] = reserve(site, request, begin=False).reservations[0].id
     guests, door = Guests(lambda: site, lambda: None), Visits(lambda: site)
     for name in NAMES:
-        sessions[name] = door.enter(visits.link(site, name).url.partition("#")[2]).session
+        sessions[name] = door.enter(links.link(site, name).url.partition("#")[2]).session
     app = page_app(door, guests)
     opened = [
         Sockets(guest_apps(guests), lambda name: str(tmp_path / name)),
@@ -175,7 +175,7 @@ def test_what_is_asked_for_twice_is_done_once_or_refused(lab):
 
 def test_of_many_who_come_with_one_link_one_is_let_in(lab):
     """At the same moment, over the page's door."""
-    text = visits.link(lab.site, "alice").url.partition("#")[2]
+    text = links.link(lab.site, "alice").url.partition("#")[2]
 
     def enter(_: int) -> Any:
         return lab.ask("bob:page", "POST", "/v1/enter", {"token": text})
@@ -189,7 +189,7 @@ def test_of_many_who_come_with_one_link_one_is_let_in(lab):
 
 def test_a_secret_of_one_kind_is_none_of_another(lab):
     """A link or an invitation is no session; a session opens neither."""
-    link, invitation = visits.link(lab.site, "alice"), visits.invite(lab.site, "alice")
+    link, invitation = links.link(lab.site, "alice"), links.invite(lab.site, "alice")
     for address in (link, invitation):
         lab.sessions["carol"] = address.url.partition("#")[2]
         assert lab.ask("carol:page", "GET", "/v1/status")[0] == 401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -13,13 +14,16 @@ from typing import Any
 
 import pytest
 from fakes.guests import FakeGuests
-from fakes.visits import FakeVisits
 from guest_client import answer, dial
+from page_client import wait_for
+from visitors import Visitors
 
+from lxgpu.api.desks import AT_ONCE
 from lxgpu.api.gate import BODY_BYTES
-from lxgpu.api.page import AT_ONCE, page_app
+from lxgpu.api.page import STRANGERS, page_app
 from lxgpu.api.serving import Bounds, Sockets
 from lxgpu.api.turns import WAITING, Turns
+from lxgpu.services.passbook import LOCK
 
 TURNS = 3
 READS = ("status", "why")
@@ -35,16 +39,17 @@ CHANGES = {
 
 @dataclass(frozen=True)
 class Door:
-    """The page's socket, over fakes of what stands behind it."""
+    """The page's socket; who comes is real, and what containers ask for a fake."""
 
     path: Path
-    visits: FakeVisits
+    people: Visitors
     uses: FakeGuests
 
     def ask(self, method: str, way: str, body: object = None, *, session: str | None = None, head: str = "") -> Any:
-        """One question with a session; status and answer."""
+        """One question with a session, by its name or as it is; status and answer."""
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        shown = f"Authorization: Bearer {session}\r\n" if session is not None else ""
+        text = self.people.texts.get(session, session)
+        shown = f"Authorization: Bearer {text}\r\n" if text is not None else ""
         lines = f"{method} {way} HTTP/1.1\r\nHost: x\r\n{shown}{head}Content-Type: application/json\r\n"
         with dial(self.path) as link:
             link.sendall(f"{lines}Content-Length: {len(content)}\r\n\r\n".encode() + content)
@@ -60,11 +65,11 @@ def door(tmp_path: Path) -> Iterator[Door]:
 
 @contextmanager
 def _opened(tmp_path: Path, turns: Callable[[], Turns]) -> Iterator[Door]:
-    visits, uses = FakeVisits(), FakeGuests()
-    app = page_app(visits, uses, turns)
+    people, uses = Visitors(tmp_path), FakeGuests()
+    app = page_app(people.visits, uses, turns)
     made = Sockets(lambda _: app, lambda _: str(tmp_path), Bounds(connections=64, pace_s=0.0))
     assert made.follow(["page"]) == {}
-    yield Door(tmp_path / "api.sock", visits, uses)
+    yield Door(tmp_path / "api.sock", people, uses)
     uses.hold.set()
     made.close()
 
@@ -92,11 +97,12 @@ def test_without_a_session_nothing_is_read_or_changed(door, session):
 
 def test_a_session_is_shown_in_one_place_only(door):
     """Two of them are none, nor does an address, a cookie or another scheme carry one."""
-    two = "Authorization: Bearer alice-session\r\n"
+    alice = door.people.texts["alice-session"]
+    two = f"Authorization: Bearer {alice}\r\n"
     assert door.ask("GET", "/v1/me", session="bob-session", head=two)[0] == 401
-    assert door.ask("GET", "/v1/me?session=alice-session")[0] == 401
-    assert door.ask("GET", "/v1/me", head="Cookie: session=alice-session\r\n")[0] == 401
-    assert door.ask("GET", "/v1/me", head="Authorization: Basic alice-session\r\n")[0] == 401
+    assert door.ask("GET", f"/v1/me?session={alice}")[0] == 401
+    assert door.ask("GET", "/v1/me", head=f"Cookie: session={alice}\r\n")[0] == 401
+    assert door.ask("GET", "/v1/me", head=f"Authorization: Basic {alice}\r\n")[0] == 401
 
 
 def test_a_viewer_reads_and_changes_nothing_of_a_container(door):
@@ -105,7 +111,7 @@ def test_a_viewer_reads_and_changes_nothing_of_a_container(door):
         status, told = door.ask(method, way, body, session="viewer-session")
         if way in ("/v1/me", "/v1/leave"):
             assert status == 200
-            door.visits.sessions["viewer-session"] = None
+            door.people.texts["viewer-session"] = door.people.come_in()
         else:
             assert (status, told["error"]["code"]) == (403, "not_allowed"), way
     assert door.uses.asked == []
@@ -113,9 +119,10 @@ def test_a_viewer_reads_and_changes_nothing_of_a_container(door):
 
 def test_a_link_is_entered_once_and_a_session_is_left(door):
     """Then both are over."""
-    status, told = door.ask("POST", "/v1/enter", {"token": "alice-link"})
+    link = {"token": door.people.texts["alice-link"]}
+    status, told = door.ask("POST", "/v1/enter", link)
     assert (status, told["name"], told["kind"], told["expires"]) == (200, "alice", "person", "2027-03-08T08:00:00Z")
-    status, failed = door.ask("POST", "/v1/enter", {"token": "alice-link"})
+    status, failed = door.ask("POST", "/v1/enter", link)
     assert (status, failed["error"]["code"]) == (403, "not_allowed")
     assert door.ask("POST", "/v1/leave", session=told["session"]) == (200, {"state": "done"})
     assert door.ask("GET", "/v1/me", session=told["session"])[0] == 401
@@ -123,15 +130,14 @@ def test_a_link_is_entered_once_and_a_session_is_left(door):
 
 def test_an_invitation_needs_no_session_and_gives_none(door):
     """Who it is for, then a key; another text gets neither."""
-    assert door.ask("POST", "/v1/invited", {"token": "carol-invite"})[1]["name"] == "carol"
-    status, told = door.ask("POST", "/v1/key", {"token": "carol-invite", "key": "ssh-ed25519 AAAA\n"})
+    carol, line = {"token": door.people.texts["carol-invite"]}, door.people.site.login.new_key("laptop")[1]
+    assert door.ask("POST", "/v1/invited", carol)[1]["name"] == "carol"
+    status, told = door.ask("POST", "/v1/key", {**carol, "key": line})
     assert (status, told["ssh"], "session" in told) == (200, None, False)
     for way in ("invited", "key"):
-        assert door.ask("POST", f"/v1/{way}", {"token": "carol-link", "key": "k"}, session="bob-session")[0] in (
-            400,
-            403,
-        )
-    assert door.visits.keys == [("carol-invite", "ssh-ed25519 AAAA\n")]
+        other = {"token": door.people.texts["alice-link"], "key": "k"}
+        assert door.ask("POST", f"/v1/{way}", other, session="bob-session")[0] in (400, 403)
+    assert [key.line for key in door.people.site.inventory.read().keys if key.person == "carol"] == [line.strip()]
 
 
 def test_the_page_makes_no_links_and_knows_no_other_ways(door):
@@ -170,7 +176,9 @@ def test_a_fault_of_ours_shows_nothing_and_says_whose_question_it_was(door):
     status, told = door.ask("GET", "/v1/status", session="alice-session")
     assert (status, told["error"]["code"]) == (500, "internal")
     assert "secret" not in json.dumps(told)
-    assert [(name, str(error)) for name, error in door.visits.faults] == [("alice", "/secret/path")]
+    (said,) = door.people.faults
+    assert "(alice)" in said
+    assert said.endswith("/secret/path")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +191,7 @@ def test_a_misshapen_question_is_answered_as_one(door, body):
     for way in ("enter", "invited", "key"):
         status, told = door.ask("POST", f"/v1/{way}", body)
         assert (status, told["error"]["code"]) == (400, "usage")
-    assert door.visits.faults == []
+    assert door.people.faults == []
 
 
 @pytest.mark.parametrize("way", ["enter", "key", "reserve", "leave"])
@@ -208,6 +216,59 @@ def test_a_session_has_turns_as_a_container_has(tmp_path):
             assert ask("bob-session") == 200
             assert sum(one.done() for one in late) == 2
         assert sorted(one.result() for one in late) == [0] * WAITING + [429] * 2, "their turn never came"
+
+
+class Held:
+    """The inventory, held up before it is read: `came` says that somebody reads, `go` lets all go on."""
+
+    def __init__(self, people):
+        self.came, self.go = threading.Event(), threading.Event()
+        self._read = people.site.inventory.read
+        people.site.inventory.read = self
+
+    def __call__(self):
+        """The rows, in the end."""
+        self.came.set()
+        assert self.go.wait(30)
+        return self._read()
+
+
+def test_strangers_have_room_of_their_own(door):
+    """Those who come in wait for the inventory: some more wait with them, the rest is refused, and no session waits."""
+    link, held = {"token": door.people.texts["alice-link"]}, Held(door.people)
+    with ThreadPoolExecutor(STRANGERS + 3) as pool:
+        asked = [pool.submit(door.ask, "POST", "/v1/enter", link) for _ in range(STRANGERS + 3)]
+        assert [one.result(30)[0] for one in _first(asked, 3)] == [429] * 3
+        assert door.ask("GET", "/v1/me", session="x")[0] == 401
+        held.go.set()
+        statuses = sorted(one.result(60)[0] for one in asked)
+    assert statuses == [200] + [403] * (STRANGERS - 1) + [429] * 3
+
+
+@pytest.mark.parametrize("way", ["enter", "invited", "key"])
+def test_a_text_that_nobody_gave_out_is_refused_before_anything_else(door, way):
+    """No lock is asked for, the inventory is not read, and no key is looked at."""
+    held = Held(door.people)
+    body = {"token": "x" * 43} | ({"key": "no key"} if way == "key" else {})
+    with (door.people.site.settings.state_dir / LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert door.ask("POST", f"/v1/{way}", body)[0] == 403
+    assert not held.came.is_set()
+
+
+def test_a_link_whose_answer_nobody_heard_opens_again(door):
+    """The caller went away before: no session is left over, and the link is as it was."""
+    link, held = {"token": door.people.texts["alice-link"]}, Held(door.people)
+    body = json.dumps(link).encode()
+    with dial(door.path) as line:
+        head = f"POST /v1/enter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        line.sendall(f"{head}\r\n\r\n".encode() + body)
+        assert held.came.wait(30)
+    before = door.people.sessions
+    assert door.ask("GET", "/v1/me", session="x")[0] == 401  # so by now it is known that the caller is gone
+    held.go.set()
+    wait_for(lambda: door.ask("POST", "/v1/enter", link)[0] == 200)
+    assert door.people.sessions == before + 1
 
 
 def _ways() -> list[tuple[str, str, object]]:

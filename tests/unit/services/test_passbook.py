@@ -17,7 +17,7 @@ from lxgpu.services import passbook
 from lxgpu.services.passbook import BROKEN, FILE, LOCK, PassReader, broken, read_passes
 from lxgpu.services.passes import LIFE, PassKind, found, issued, new_text, without
 
-NEWER = '{"schema": "lxgpu.passes/v2", "passes": []}'
+NEWER = '{"schema": "lxgpu.passes/v3", "passes": []}'
 NOW = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 
 
@@ -139,7 +139,7 @@ def test_a_file_of_a_newer_lxgpu_is_left_to_that(tmp_path):
     for use in (lambda: read_passes(tmp_path), lambda: broken(tmp_path), lambda: _give(tmp_path)):
         with pytest.raises(LxgpuError) as raised:
             use()
-        assert "a newer lxgpu has written it (lxgpu.passes/v2)" in raised.value.why
+        assert "a newer lxgpu has written it (lxgpu.passes/v3)" in raised.value.why
     assert (tmp_path / FILE).read_text() == NEWER
     assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, LOCK]
 

@@ -11,7 +11,7 @@ from fakes.site import make_site, newcomer
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Power
 from lxgpu.model.reservation import Keep, Kind, Notice, Reservation, ReservationState
-from lxgpu.services import power, renaming, visits
+from lxgpu.services import links, power, renaming
 from lxgpu.services.recover import recover
 from lxgpu.services.visits import Visits
 from lxgpu.services.wanted import KEY_UUID
@@ -132,7 +132,7 @@ def test_dry_run_writes_nothing(site):
 
 def link_to(site, name):
     """The secret part of a link to the page."""
-    return visits.link(site, name).url.partition("#")[2]
+    return links.link(site, name).url.partition("#")[2]
 
 
 def test_sessions_and_links_of_the_page_go_along(site):
@@ -144,8 +144,8 @@ def test_sessions_and_links_of_the_page_go_along(site):
     renaming.rename(site, "bob", "alice")
     assert door.who(session).name == "box"
     assert door.enter(link).name == "box"
-    assert visits.close(site, "alice") == 0
-    assert visits.close(site, "box") == 2
+    assert links.close(site, "alice") == 0
+    assert links.close(site, "box") == 2
     assert door.who(session) is None
 
 

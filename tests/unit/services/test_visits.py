@@ -12,13 +12,14 @@ import pytest
 from fakes.site import make_site, newcomer
 
 from lxgpu import wiring
+from lxgpu.config.keys import parse_keys
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState
 from lxgpu.ports import Ran
-from lxgpu.services import ending, visits
+from lxgpu.services import ending, links
 from lxgpu.services.guest import Guests
-from lxgpu.services.passbook import FILE
-from lxgpu.services.passes import LIFE, PassKind
+from lxgpu.services.passbook import FILE, passes_of
+from lxgpu.services.passes import LIFE, PassKind, found, used
 from lxgpu.services.visits import Visits
 
 MINUTE, DAY = 60.0, 86400.0
@@ -62,7 +63,7 @@ def refused(call, code="not_allowed"):
 
 def test_a_link_becomes_a_session_once(site, door):
     """The second who comes with it is not let in; the session speaks for the container."""
-    text = text_of(visits.link(site, "alice"))
+    text = text_of(links.link(site, "alice"))
     entered = door.enter(text)
     assert (entered.name, entered.kind) == ("alice", "person")
     refused(lambda: door.enter(text))
@@ -82,16 +83,16 @@ def test_a_link_from_inside_is_the_containers_own(site, door):
 
 def test_a_viewer_has_no_name(site, door):
     """A link without a container lets look."""
-    entered = door.enter(text_of(visits.link(site)))
+    entered = door.enter(text_of(links.link(site)))
     assert (entered.name, entered.kind) == (None, "viewer")
 
 
 def test_links_and_sessions_end(site, door):
     """A link after ten minutes, a session after a week or when one leaves; no other ends with it."""
-    late = text_of(visits.link(site, "alice"))
+    late = text_of(links.link(site, "alice"))
     site.clock.sleep(10 * MINUTE)
     refused(lambda: door.enter(late))
-    first, second = (door.enter(text_of(visits.link(site, "alice"))) for _ in range(2))
+    first, second = (door.enter(text_of(links.link(site, "alice"))) for _ in range(2))
     door.leave(first.session)
     door.leave(first.session)
     assert door.who(first.session) is None
@@ -102,23 +103,23 @@ def test_links_and_sessions_end(site, door):
 
 def test_all_sessions_and_links_of_one_can_be_ended_at_once(site, door):
     """Those of a container from inside or by an admin, those of viewers by an admin; an invitation and others' stay."""
-    links = [text_of(visits.link(site, name)) for name in ("alice", "bob", "")]
-    sessions = [door.enter(text_of(visits.link(site, name))).session for name in ("alice", "bob", "")]
-    invitation = text_of(visits.invite(site, "alice"), "join")
+    texts = [text_of(links.link(site, name)) for name in ("alice", "bob", "")]
+    sessions = [door.enter(text_of(links.link(site, name))).session for name in ("alice", "bob", "")]
+    invitation = text_of(links.invite(site, "alice"), "join")
     assert Guests(lambda: site, lambda: None).leave("alice").text == "2 sessions and links of the page are over"
     assert [door.who(session) is not None for session in sessions] == [False, True, True]
-    refused(lambda: door.enter(links[0]))
-    assert visits.close(site) == 2
+    refused(lambda: door.enter(texts[0]))
+    assert links.close(site) == 2
     assert [door.who(session) is not None for session in sessions] == [False, True, False]
-    assert visits.close(site, "alice") == 0
+    assert links.close(site, "alice") == 0
     assert door.invited(invitation).name == "alice"
-    assert door.enter(links[1]).name == "bob"
+    assert door.enter(texts[1]).name == "bob"
 
 
 def test_a_session_ends_with_its_container_and_is_not_that_of_another_of_the_name(site, door):
     """Alice's container is deleted and made anew: a session or a link of the old one is none of the new."""
-    link = text_of(visits.link(site, "alice"))
-    entered = door.enter(text_of(visits.link(site, "alice")))
+    link = text_of(links.link(site, "alice"))
+    entered = door.enter(text_of(links.link(site, "alice")))
     ending.delete(site, "alice", purge=True)
     assert door.who(entered.session) is None
     newcomer(site, "alice")
@@ -128,21 +129,21 @@ def test_a_session_ends_with_its_container_and_is_not_that_of_another_of_the_nam
 
 def test_there_is_no_link_for_a_container_that_is_not(site):
     """Nor for one in the trash."""
-    refused(lambda: visits.link(site, "carol"), "not_found")
+    refused(lambda: links.link(site, "carol"), "not_found")
     ending.delete(site, "bob", purge=False)
-    refused(lambda: visits.link(site, "bob"), "not_found")
+    refused(lambda: links.link(site, "bob"), "not_found")
 
 
 def test_there_is_no_link_for_a_container_that_is_being_made(site):
     """It would open nothing, since the container that it is for is not there yet."""
     with site.write() as tx:
         tx.put(replace(tx.records.instance("bob"), state=InstanceState.CREATING))
-    refused(lambda: visits.link(site, "bob"), "not_ready")
+    refused(lambda: links.link(site, "bob"), "not_ready")
 
 
 def test_an_invitation_takes_one_key(site, door):
     """Asked who it is for it stands; with a key it is used up, and the key lets in."""
-    made = visits.invite(site, "alice")
+    made = links.invite(site, "alice")
     text = text_of(made, "join")
     assert made.expires == site.clock.now() + timedelta(days=7)
     assert [door.invited(text).name for _ in range(2)] == ["alice", "alice"]
@@ -156,10 +157,50 @@ def test_an_invitation_takes_one_key(site, door):
     assert (kinds["invited"], kinds["key_added"]) == ("root", "alice (invited)")
 
 
+def test_the_same_key_again_is_known(site, door):
+    """Whoever did not hear the answer sends it again; with another key, or once it was taken away, nobody does."""
+    text, line = text_of(links.invite(site, "alice"), "join"), key_line(site)
+    taken = door.key(text, line)
+    written = len(site.inventory.events())
+    assert door.key(text, f" {line}\n") == taken
+    assert len(site.inventory.events()) == written
+    refused(lambda: door.key(text, key_line(site)))
+    site.clock.sleep(LIFE[PassKind.INVITE].total_seconds())
+    refused(lambda: door.key(text, line))
+
+
+def test_a_key_whose_writing_down_was_broken_off_may_be_sent_again(site, door):
+    """The daemon was killed in the midst of it; another key is none of that invitation."""
+    text, line = text_of(links.invite(site, "alice"), "join"), key_line(site)
+    with passes_of(site) as book:
+        mine = found(book.passes, text, PassKind.INVITE, now=site.clock.now())
+        book.passes = used(book.passes, mine, mark=parse_keys(line)[0].fingerprint)
+    refused(lambda: door.key(text, key_line(site)))
+    assert door.key(text, line).name == "alice"
+
+
+def test_a_link_whose_answer_was_not_heard_opens_again_until_its_own_end(site, door):
+    """Its session is over; a link that was closed meanwhile stays closed."""
+    text = text_of(links.link(site, "alice"))
+    site.clock.sleep(8 * MINUTE)
+    lost = door.enter(text)
+    door.unheard(text, lost)
+    assert door.who(lost.session) is None
+    again = door.enter(text)
+    door.unheard(text, again)
+    site.clock.sleep(3 * MINUTE)
+    refused(lambda: door.enter(text))
+    text = text_of(links.link(site, "alice"))
+    entered = door.enter(text)
+    assert links.close(site, "alice") == 1
+    door.unheard(text, entered)
+    refused(lambda: door.enter(text))
+
+
 def test_the_history_says_who_made_a_link_for_whom(site):
     """An admin who makes one for alice's container can be seen to have done it."""
-    visits.link(site, "alice")
-    visits.link(site)
+    links.link(site, "alice")
+    links.link(site)
     assert [(row.subject, row.actor) for row in site.inventory.events() if row.kind == "linked"] == [
         ("host1", "root"),
         ("alice", "root"),
@@ -168,7 +209,7 @@ def test_the_history_says_who_made_a_link_for_whom(site):
 
 def test_who_has_no_container_yet_may_bring_a_key(site, door):
     """It is kept, and there is nowhere to log in yet."""
-    taken = door.key(text_of(visits.invite(site, "carol"), "join"), key_line(site))
+    taken = door.key(text_of(links.invite(site, "carol"), "join"), key_line(site))
     assert taken.ssh is None
     assert site.policy().contact in taken.text
     assert [key.person for key in site.inventory.read().keys if key.person == "carol"] == ["carol"]
@@ -179,7 +220,7 @@ def test_who_has_no_container_yet_may_bring_a_key(site, door):
 )
 def test_a_key_that_is_none_leaves_the_invitation(site, door, wrong):
     """Whoever pasted the wrong thing may try again."""
-    text = text_of(visits.invite(site, "alice"), "join")
+    text = text_of(links.invite(site, "alice"), "join")
     refused(lambda: door.key(text, wrong), "bad_key")
     refused(lambda: door.key(text, f"{key_line(site)}\n{key_line(site)}"), "bad_key")
     assert door.key(text, key_line(site)).name == "alice"
@@ -187,7 +228,7 @@ def test_a_key_that_is_none_leaves_the_invitation(site, door, wrong):
 
 def test_a_key_that_does_not_get_inside_counts_at_the_next_start_and_is_the_one(site, door):
     """It is written down, so the invitation is used up; that it is not inside yet is said."""
-    text = text_of(visits.invite(site, "alice"), "join")
+    text = text_of(links.invite(site, "alice"), "join")
     site.engine.programs["sh"] = lambda _argv, _stdin: Ran(1, "no space left")
     taken = door.key(text, key_line(site))
     assert "it counts when your container starts next" in taken.text
@@ -197,7 +238,7 @@ def test_a_key_that_does_not_get_inside_counts_at_the_next_start_and_is_the_one(
 
 def test_a_key_that_was_not_written_down_leaves_the_invitation(site, door):
     """Somebody else is at work on the container: nothing has come of it, and the same address does later."""
-    text = text_of(visits.invite(site, "alice"), "join")
+    text = text_of(links.invite(site, "alice"), "join")
     site.locks.others.add("alice")
     refused(lambda: door.key(text, key_line(site)), "conflict")
     site.locks.others.clear()
@@ -206,19 +247,19 @@ def test_a_key_that_was_not_written_down_leaves_the_invitation(site, door):
 
 def test_a_new_invitation_makes_the_one_before_void_and_so_does_withdrawing(site, door):
     """Of one person there is one at a time; another's stands."""
-    old, other = (text_of(visits.invite(site, name), "join") for name in ("alice", "bob"))
-    new = text_of(visits.invite(site, "alice"), "join")
+    old, other = (text_of(links.invite(site, name), "join") for name in ("alice", "bob"))
+    new = text_of(links.invite(site, "alice"), "join")
     refused(lambda: door.invited(old))
     assert door.invited(new).name == "alice"
-    assert visits.withdraw(site, "alice")
-    assert not visits.withdraw(site, "alice")
+    assert links.withdraw(site, "alice")
+    assert not links.withdraw(site, "alice")
     refused(lambda: door.invited(new))
     assert door.invited(other).name == "bob"
 
 
 def test_no_secret_text_is_kept_said_or_written_into_the_history(site, door, tmp_path):
     """Not in the file of passes, not in what is said, not in the history."""
-    link, invitation = text_of(visits.link(site, "alice")), text_of(visits.invite(site, "alice"), "join")
+    link, invitation = text_of(links.link(site, "alice")), text_of(links.invite(site, "alice"), "join")
     session = door.enter(link).session
     door.key(invitation, key_line(site))
     told = (tmp_path / "state" / FILE).read_text() + repr(site.inventory.events()) + repr(site.say.lines)
@@ -227,10 +268,10 @@ def test_no_secret_text_is_kept_said_or_written_into_the_history(site, door, tmp
 
 def test_that_all_passes_are_lost_stands_in_the_history(site, door, tmp_path):
     """Their file broke: nobody is in any more, the next one who comes gets a link, and an admin can read why."""
-    session = door.enter(text_of(visits.link(site, "alice"))).session
+    session = door.enter(text_of(links.link(site, "alice"))).session
     (tmp_path / "state" / FILE).write_text("{")
     assert door.who(session) is None
-    assert door.enter(text_of(visits.link(site, "alice"))).name == "alice"
+    assert door.enter(text_of(links.link(site, "alice"))).name == "alice"
     lost = [event for event in site.inventory.events() if event.kind == "passes_lost"]
     assert [event.detail for event in lost] == [{"kept": str(tmp_path / "state" / f"{FILE}.bad")}]
 

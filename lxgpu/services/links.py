@@ -1,0 +1,86 @@
+"""One-time addresses of the page: links of containers and viewers, invitations for newcomers; made, and made void."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lxgpu.errors import LxgpuError
+from lxgpu.model.instance import InstanceState
+from lxgpu.model.names import check_person
+from lxgpu.services.passbook import passes_of
+from lxgpu.services.passes import LIFE, LIVES, Pass, PassKind, called, ended, issued, mark_of, new_text
+from lxgpu.services.site import Site
+from lxgpu.services.unknown import no_container
+
+INVITE_LIFE = LIFE[PassKind.INVITE]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A one-time address of the page: whoever has it can use it, so it goes to that person alone. None: a viewer's."""
+
+    name: str | None
+    url: str
+    expires: datetime
+
+
+def link(site: Site, name: str = "") -> Address:
+    """A one-time link for a container, or for a viewer without a name.
+
+    Raises:
+        LxgpuError: `not_found`; `not_allowed`: passes are root's.
+    """
+    mark = ""
+    if name:
+        records = site.inventory.read()
+        row = records.instance(name)
+        if row is None or row.state is InstanceState.TRASHED:
+            raise no_container(records, name)
+        if row.state not in LIVES:
+            raise LxgpuError("not_ready", f"{name} is {row.state.value}", fix=f"lxgpu show {name}")
+        mark = mark_of(row)
+    text, made = _made(site, PassKind.LINK, name, mark, LIFE[PassKind.LINK])
+    with site.write() as tx:
+        tx.event("linked", name or site.host, detail={"until": made.expires.isoformat()})
+    return Address(name or None, f"{site.settings.web.url}/in#{text}", made.expires)
+
+
+def close(site: Site, name: str = "") -> int:
+    """End all sessions and links of a container, or those of all viewers without a name; gives how many there were."""
+    now, records = site.clock.now(), site.inventory.read()
+    with passes_of(site) as book:
+        theirs = {one for one in book.passes if one.kind is not PassKind.INVITE and called(records, one) == name}
+        gone = [one for one in theirs if one.expires > now and one.kind is not PassKind.USED]
+        book.passes = tuple(one for one in book.passes if one not in theirs)
+    if gone:
+        with site.write() as tx:
+            tx.event("page_closed", name or site.host, detail={"passes": len(gone)})
+    return len(gone)
+
+
+def invite(site: Site, person: str, *, life: timedelta = INVITE_LIFE) -> Address:
+    """The address at which a newcomer brings a key, and until when; an earlier one of theirs is void.
+
+    Raises:
+        LxgpuError: `not_allowed`: passes are root's.
+    """
+    text, made = _made(site, PassKind.INVITE, check_person(person), "", life)
+    with site.write() as tx:
+        tx.event("invited", person, detail={"until": made.expires.isoformat()})
+    return Address(person, f"{site.settings.web.url}/join#{text}", made.expires)
+
+
+def withdraw(site: Site, person: str) -> bool:
+    """Make a person's invitation void; False when there was none."""
+    with passes_of(site) as book:
+        left = ended(book.passes, PassKind.INVITE, person)
+        gone, book.passes = len(left) < len(book.passes), left
+    return gone
+
+
+def _made(site: Site, kind: PassKind, name: str, mark: str, life: timedelta) -> tuple[str, Pass]:
+    text, now = new_text(), site.clock.now()
+    with passes_of(site) as book:
+        book.passes, made = issued(book.passes, text, kind, name=name, mark=mark, now=now, life=life)
+    return text, made
