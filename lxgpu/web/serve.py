@@ -96,7 +96,8 @@ async def _serve(served: WebSettings, web: Web, listening: socket.socket, scrapi
     await web.watch.look()
     names = Names(served.url, (socket.gethostname(),))
     here = served.metrics is not None and is_here(served.metrics.address)
-    beside = _Beside(_config(scraped(lambda: web.watch.seen.found, names if here else None), SCRAPES))
+    metrics = scraped(lambda: web.watch.seen.found, names if here else None, web.say)
+    beside = _Beside(_config(metrics, SCRAPES))
 
     def ends() -> None:
         web.streams.end()
