@@ -20,7 +20,7 @@ NOW = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 
 
 class FakeGuests:
-    """What `services.guest.Guests` offers. `held` are the cards of each container, `bookings` whose a reservation is."""
+    """As `services.guest.Guests`. `held` are the cards of each container, `bookings` whose a reservation is."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[object, ...]] = []

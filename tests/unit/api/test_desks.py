@@ -61,6 +61,7 @@ def test_who_goes_away_before_the_turn_comes_has_asked_for_nothing():
         late = asyncio.create_task(desk.ask(work, "late", unheard=work.unheard.append))
         await asyncio.sleep(0)
         late.cancel()
+        await asyncio.sleep(0)
         work.go.set()
         assert await first == "first"
         with pytest.raises(asyncio.CancelledError):
