@@ -13,7 +13,7 @@ import click
 from lxgpu.cli import params
 from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column, Output
-from lxgpu.model.cardnames import short_uuids
+from lxgpu.model.cardnames import in_short, short_uuids, whole_uuids
 from lxgpu.services.traces import unsaid
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def why(out: Output, subject: str) -> None:
     from lxgpu.cli.news import say_pause  # noqa: PLC0415
 
     reasons, times = whys.why(out.screen, subject)
-    out.items("reasons", reasons, _reason_columns(times, [reason.subject for reason in reasons]))
+    out.items("reasons", reasons, _reason_columns(times, reasons))
     say_pause(out.screen, times)
 
 
@@ -113,18 +113,22 @@ def told(detail: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in found.items() if value != {}}
 
 
-def _reason_columns(times: Times, subjects: Sequence[str]) -> tuple[Column, ...]:
-    """One reason a line; what it is about only where that is not the same for all."""
-    names = short_uuids(subject for subject in subjects if subject.startswith("GPU-"))
+def _reason_columns(times: Times, reasons: Sequence[ReasonView]) -> tuple[Column, ...]:
+    """One reason a line; what it is about only where that is not the same for all. Cards by their short names."""
+    subjects = {one.subject for one in reasons}
+    names = short_uuids(whole_uuids([*subjects, *(one.text for one in reasons)]))
+
+    def short(text: object) -> str:
+        return in_short(str(text), names)
 
     def when(item: object) -> str | None:
         at = cast("ReasonView", item).at
         return times.show(at.astimezone(UTC)) if at else None
 
     return (
-        Column("SUBJECT", "subject", lambda subject: names.get(subject, str(subject)), wide=len(set(subjects)) == 1),
+        Column("SUBJECT", "subject", short, wide=len(subjects) == 1),
         Column("STATE", "code"),
-        Column("WHY", "text"),
+        Column("WHY", "text", short),
         Column("SINCE", when),
         Column("BY", "actor"),
         Column("RULE", "rule"),

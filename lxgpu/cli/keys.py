@@ -23,7 +23,6 @@ COLUMNS = (
     Column("PERSON", "person", wide=True),
     Column("OPTIONS", "options", wide=True, text=lambda options: options or "-"),
 )
-_LONGEST_INVITE_S = 30 * 86400
 PERSON = click.argument("person", metavar="NAME", type=params.PERSON)
 
 
@@ -118,24 +117,21 @@ def invite(out: Output, person: str, *, for_s: int | None, withdraw: bool, dry_r
     """
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli.web import show_address  # noqa: PLC0415
-    from lxgpu.model.plan import Plan, PlannedStep, Verdict  # noqa: PLC0415
-    from lxgpu.services import links  # noqa: PLC0415
+    from lxgpu.services import linkplans, links  # noqa: PLC0415
 
-    if for_s is not None and (withdraw or for_s > _LONGEST_INVITE_S):
-        what = "--for goes with no --withdraw" if withdraw else "an invitation opens for 30 days at most"
-        raise LxgpuError("usage", what, fix=f"lxgpu keys invite {person} --for 7d")
+    if for_s is not None and withdraw:
+        raise LxgpuError("usage", "--for goes with no --withdraw", fix=f"lxgpu keys invite {person} --for 7d")
     del yes  # nobody loses anything by it
+    life = links.INVITE_LIFE if for_s is None else timedelta(seconds=for_s)
+    plan = linkplans.plan_withdraw(person) if withdraw else linkplans.plan_invite(person, life=life)
     if dry_run:
-        what = "withdraw" if withdraw else "invite"
-        why = "the invitation there is, if any, is void" + ("" if withdraw else "; another one is printed")
-        out.plan(Plan(Verdict.GRANTED, steps=(PlannedStep(what, person, why=why),)))
+        out.plan(plan)
         return
     site = wiring.site(out.screen.note)
     if withdraw:
         there = links.withdraw(site, person)
         out.screen.note(f"the invitation of {person} is void" if there else f"{person} has no invitation")
         return
-    life = links.INVITE_LIFE if for_s is None else timedelta(seconds=for_s)
     show_address(out, links.invite(site, person, life=life))
 
 

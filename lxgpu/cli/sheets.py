@@ -11,7 +11,7 @@ from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column
 from lxgpu.cli.times import Times
 from lxgpu.figures import n_gpus, short_size
-from lxgpu.model.cardnames import short_model
+from lxgpu.model.cardnames import in_short, short_model, short_uuids
 from lxgpu.model.instance import Limits
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Keep, Kind, Reservation
@@ -42,7 +42,8 @@ def instance_sheet(shown: Shown) -> Sheet:
     owner = "" if view.owner == view.name else f", for {view.owner}"
     keys = [f"{key.fingerprint} {_comment(key.line)}" for key in shown.records.keys if key.person == row.owner]
     work = [one for one in shown.records.operations if one.instance == row.name and one.live]
-    return (
+    names = short_uuids({*(card.uuid for card in shown.records.cards), *(held.uuid for held in view.gpus if held.uuid)})
+    found: Sheet = (
         (
             "",
             [
@@ -65,6 +66,7 @@ def instance_sheet(shown: Shown) -> Sheet:
         ("under way", [f"{one.kind}, step {one.step or '-'}, by {one.actor}" for one in work]),
         ("history", event_lines(shown.events[:_LAST], times)),
     )
+    return [(label, [in_short(line, names) for line in lines]) for label, lines in found]
 
 
 def gpu_sheet(scene: Scene, view: GpuView, events: Sequence[Event]) -> Sheet:

@@ -12,14 +12,11 @@ from lxgpu.cli.render import Column, Output
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lxgpu.services.links import Address
 
 _VIEWER = "-"
-COLUMNS = (
-    Column("NAME", "name", text=lambda name: name or "(looks only)"),
-    Column("URL", "url"),
-    Column("UNTIL", "expires", text=lambda at: f"{at:%Y-%m-%d %H:%M} UTC"),
-)
 
 
 @click.command()
@@ -41,13 +38,26 @@ COLUMNS = (
 )
 @click.option("--listen", metavar="ADDR", help="The address to listen on, in place of web.listen.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="The port, in place of web.port; 0: any.")
+@params.change
 @params.output
-def web(out: Output, *, link: str | None, close: str | None, listen: str | None, port: int | None) -> None:
+def web(
+    out: Output,
+    *,
+    link: str | None,
+    close: str | None,
+    listen: str | None,
+    port: int | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
     """Serve the page until a signal ends it; with --link print a way in, with --close end those there are.
 
     A link opens once, within ten minutes; whoever has it can use it. Inside a container `gpu web` prints one.
     """
+    del yes  # a link takes nothing from anybody, and who is logged out comes in again
     if link is None and close is None:
+        if dry_run:
+            raise LxgpuError("usage", "--dry-run goes with --link or --close", fix="lxgpu web --link NAME --dry-run")
         _serve(out, listen=listen, port=port)
         return
     if listen is not None or port is not None or (link is not None and close is not None):
@@ -55,13 +65,16 @@ def web(out: Output, *, link: str | None, close: str | None, listen: str | None,
     if "" in {link, close}:  # a script's empty variable, which names nobody and must not stand for all who look
         raise LxgpuError("bad_name", "the name is empty", fix="give a NAME, or none for those who only look")
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
-    from lxgpu.services import links  # noqa: PLC0415
+    from lxgpu.services import linkplans, links  # noqa: PLC0415
 
-    site = wiring.site(out.screen.note)
-    if link is not None:
-        show_address(out, links.link(site, "" if link == _VIEWER else link))
-    elif close is not None:
-        number = links.close(site, "" if close == _VIEWER else close)
+    site, name = wiring.site(out.screen.note), str(close if link is None else link)
+    name = "" if name == _VIEWER else name
+    if dry_run:
+        out.plan(linkplans.plan_close(site, name) if link is None else linkplans.plan_link(site, name))
+    elif link is not None:
+        show_address(out, links.link(site, name))
+    else:
+        number = links.close(site, name)
         out.screen.note(f"{number} session{'s' * (number != 1)} and links of the page are over")
 
 
@@ -69,13 +82,26 @@ def show_address(out: Output, made: Address) -> None:
     """Print a one-time address: alone on its line, since it is to be handed over."""
     from lxgpu import resident  # noqa: PLC0415
     from lxgpu.cli.news import start_daemon  # noqa: PLC0415
+    from lxgpu.cli.times import lab_times  # noqa: PLC0415
+    from lxgpu.instants import show_zoned  # noqa: PLC0415
 
     if not resident.status().running:
         out.screen.warn(f"the daemon does not run, and lets nobody in until it does: {start_daemon()}")
+    times = lab_times(out.screen)[0]
+
+    def until(at: datetime) -> str:
+        return show_zoned(at, now=times.now, zone=times.zone)
+
     if out.form == "table":
         out.screen.data(made.url)
-    else:
-        out.items("links", (made,), COLUMNS, empty="")
+        out.screen.note(f"it opens once, until {until(made.expires)}; whoever has it can use it")
+        return
+    columns = (
+        Column("NAME", "name", text=lambda name: name or "(looks only)"),
+        Column("URL", "url"),
+        Column("UNTIL", "expires", text=until),
+    )
+    out.items("links", (made,), columns, empty="")
 
 
 def _serve(out: Output, *, listen: str | None, port: int | None) -> None:

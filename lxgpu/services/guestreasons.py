@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.model.cardnames import in_short, short_model, short_uuids
 from lxgpu.model.gpu import Slot
 from lxgpu.model.snapshot import Records
 from lxgpu.services.explain import ReasonView, Show
@@ -29,7 +28,7 @@ def guest_reasons(reasons: Iterable[ReasonView], records: Records, show: Show) -
 
 def _line(one: ReasonView, records: Records, names: Mapping[str, str], show: Show) -> str:
     by = ", ".join(filter(None, [one.actor and f"by {one.actor}", one.rule and f"rule {one.rule}"]))
-    text = _shortened(told_inside(one.text), names) + (f" ({by})" if by else "")
+    text = in_short(told_inside(one.text), names) + (f" ({by})" if by else "")
     return "".join([f"{show(one.at)}: " if one.at else "", _about(one.subject, records, names), text])
 
 
@@ -38,10 +37,3 @@ def _about(subject: str, records: Records, names: Mapping[str, str]) -> str:
     slot = Slot.parse(subject)
     card = records.card(slot.gpu)
     return f"{short_model(card.model)} ({Slot(names[slot.gpu], slot.part)}): " if card else ""
-
-
-def _shortened(text: str, names: Mapping[str, str]) -> str:
-    """A sentence with the cards in it called as everywhere for people."""
-    if not names:
-        return text
-    return re.sub("|".join(map(re.escape, names)), lambda found: names[found[0]], text)

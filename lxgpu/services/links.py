@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState
 from lxgpu.model.names import check_person
+from lxgpu.model.snapshot import Records
 from lxgpu.services.passbook import passes_of
 from lxgpu.services.passes import LIFE, LIVES, Pass, PassKind, called, ended, issued, mark_of, new_text
 from lxgpu.services.site import Site
 from lxgpu.services.unknown import no_container
 
-INVITE_LIFE = LIFE[PassKind.INVITE]
+INVITE_LIFE, LONGEST_INVITE = LIFE[PassKind.INVITE], timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,40 +33,66 @@ def link(site: Site, name: str = "") -> Address:
     Raises:
         LxgpuError: `not_found`; `not_allowed`: passes are root's.
     """
-    mark = ""
-    if name:
-        records = site.inventory.read()
-        row = records.instance(name)
-        if row is None or row.state is InstanceState.TRASHED:
-            raise no_container(records, name)
-        if row.state not in LIVES:
-            raise LxgpuError("not_ready", f"{name} is {row.state.value}", fix=f"lxgpu show {name}")
-        mark = mark_of(row)
-    text, made = _made(site, PassKind.LINK, name, mark, LIFE[PassKind.LINK])
+    text, made = _made(site, PassKind.LINK, name, link_mark(site, name), LIFE[PassKind.LINK])
     with site.write() as tx:
         tx.event("linked", name or site.host, detail={"until": made.expires.isoformat()})
     return Address(name or None, f"{site.settings.web.url}/in#{text}", made.expires)
+
+
+def link_mark(site: Site, name: str) -> str:
+    """What tells the container that a link is for from a later one of its name; empty for a viewer's link.
+
+    Raises:
+        LxgpuError: `not_found`, `not_ready`.
+    """
+    if not name:
+        return ""
+    records = site.inventory.read()
+    row = records.instance(name)
+    if row is None or row.state is InstanceState.TRASHED:
+        raise no_container(records, name)
+    if row.state not in LIVES:
+        raise LxgpuError("not_ready", f"{name} is {row.state.value}", fix=f"lxgpu show {name}")
+    return mark_of(row)
 
 
 def close(site: Site, name: str = "") -> int:
     """End all sessions and links of a container, or those of all viewers without a name; gives how many there were."""
     now, records = site.clock.now(), site.inventory.read()
     with passes_of(site) as book:
-        theirs = {one for one in book.passes if one.kind is not PassKind.INVITE and called(records, one) == name}
-        gone = [one for one in theirs if one.expires > now and one.kind is not PassKind.USED]
-        book.passes = tuple(one for one in book.passes if one not in theirs)
-    if gone:
+        gone = theirs(records, book.passes, name)
+        number = len(open_ones(gone, now))
+        book.passes = tuple(one for one in book.passes if one not in gone)
+    if number:
         with site.write() as tx:
-            tx.event("page_closed", name or site.host, detail={"passes": len(gone)})
-    return len(gone)
+            tx.event("page_closed", name or site.host, detail={"passes": number})
+    return number
+
+
+def theirs(records: Records, passes: Iterable[Pass], name: str) -> frozenset[Pass]:
+    """The sessions and links of a container, or those of all viewers without a name."""
+    return frozenset(one for one in passes if one.kind is not PassKind.INVITE and called(records, one) == name)
+
+
+def open_ones(passes: Iterable[Pass], now: datetime) -> list[Pass]:
+    """Those that still let somebody in."""
+    return [one for one in passes if one.expires > now and one.kind is not PassKind.USED]
+
+
+def check_life(person: str, life: timedelta) -> None:
+    """Raise `usage` for an invitation that would open for too long."""
+    if life > LONGEST_INVITE:
+        what = f"an invitation opens for {LONGEST_INVITE.days} days at most"
+        raise LxgpuError("usage", what, fix=f"lxgpu keys invite {person} --for 7d")
 
 
 def invite(site: Site, person: str, *, life: timedelta = INVITE_LIFE) -> Address:
     """The address at which a newcomer brings a key, and until when; an earlier one of theirs is void.
 
     Raises:
-        LxgpuError: `not_allowed`: passes are root's.
+        LxgpuError: `not_allowed`: passes are root's; `usage`: it would open for too long.
     """
+    check_life(person, life)
     text, made = _made(site, PassKind.INVITE, check_person(person), "", life)
     with site.write() as tx:
         tx.event("invited", person, detail={"until": made.expires.isoformat()})

@@ -16,6 +16,7 @@ import pytest
         ("web", "--listen", "lab.example"),
         ("web", "--link", ""),
         ("web", "--close", ""),
+        ("web", "--dry-run"),
         ("keys", "invite", "alice", "--for", "31d"),
         ("keys", "invite", "alice", "--withdraw", "--for", "1d"),
         ("keys", "invite", "Alice B"),
