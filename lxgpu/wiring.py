@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lxgpu.config.settings import Settings, load_settings
+from lxgpu.config.settings import PAGE_FOLDER, Settings, load_settings
 
 if TYPE_CHECKING:
     from lxgpu.config.profiles import Profile
@@ -220,7 +220,7 @@ def page_folder() -> str:
     """
     from lxgpu.errors import cannot_write  # noqa: PLC0415
 
-    folder = settings().run_dir / "page"
+    folder = settings().run_dir / PAGE_FOLDER
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:

@@ -12,9 +12,9 @@ STREAM_ENDS = b"\r\n0\r\n\r\n"
 """What stands last in a stream that came to its end, and was not cut."""
 
 
-def ask(page, method, path, fields=None, **headers):
+def ask(page, method, path, fields=None, *, limit_s=15, **headers):
     """One request, as no browser sends it: status, headers, text."""
-    link = http.client.HTTPConnection(urlsplit(page.url).netloc, timeout=15)
+    link = http.client.HTTPConnection(urlsplit(page.url).netloc, timeout=limit_s)
     body = urlencode(fields) if fields is not None else None
     kind = {"Content-Type": "application/x-www-form-urlencoded"} if fields is not None else {}
     link.request(method, path, body, kind | {name.replace("_", "-"): value for name, value in headers.items()})

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
+from lxgpu.services.passes import LONGEST_TEXT
 from lxgpu.units import LONGEST_S
 
 MOST_GPUS, MOST_WORDS = 1024, 200
@@ -26,7 +27,7 @@ When = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=PLA
 Model = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=PLAIN)]
 ClassName = Annotated[str, StringConstraints(max_length=63, pattern=PLAIN)]
 Note = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MOST_WORDS, pattern=PLAIN)]
-Token = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_-]*$")]
+Token = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[A-Za-z0-9_-]*$")]
 KeyText = Annotated[str, StringConstraints(min_length=1, max_length=16384)]
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=PLAIN)]
 

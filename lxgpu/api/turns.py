@@ -15,8 +15,9 @@ T = TypeVar("T")
 AT_ONCE = 10
 EVERY_S = 6.0
 """So many changes go through at once, then one in so many seconds: each is written into the history for ever."""
-WAITING = 4
-"""So many changes of a container wait for their turn, fewer than it has connections: who only looks still gets in."""
+WAITING = 2
+"""So many changes of a container wait for their turn: none for longer than its caller waits for an answer (18 s at the
+page, 20 s inside), and fewer than it has connections, so that who only looks still gets in."""
 RESTS = 3
 REST_S = 0.5
 """After an answer a container rests for so many times as long as that took, and so long at most: its questions take a
@@ -59,22 +60,35 @@ class Turns:
         Raises:
             LxgpuError: `too_often`: so many wait already.
         """
+        if not self._begins_now():
+            await self._wait()
+        return await self.read(do)
+
+    def _begins_now(self) -> bool:
+        """Take a turn that is there now; nobody goes before those who wait."""
+        now = asyncio.get_running_loop().time()
+        if self._waiting or self._next(now) > now:
+            return False
+        self._spent_until = self._next(now)
+        return True
+
+    async def _wait(self) -> None:
         if self._waiting >= WAITING:
             why = f"{self._waiting} changes asked for in this container wait for their turn"
             raise LxgpuError("too_often", "too many changes at once", why=why, fix="try again in a minute")
         self._waiting += 1
         try:
-            await self._turn()
+            async with self._queue:
+                loop = asyncio.get_running_loop()
+                begins = self._next(loop.time())
+                await asyncio.sleep(max(0.0, begins - loop.time()))
+                self._spent_until = begins  # not before: who went away meanwhile has spent nothing
         finally:
             self._waiting -= 1
-        return await self.read(do)
 
-    async def _turn(self) -> None:
-        loop = asyncio.get_running_loop()
-        async with self._queue:
-            begins = max(self._spent_until, loop.time() - self._credit_s) + self._every_s
-            await asyncio.sleep(max(0.0, begins - loop.time()))
-            self._spent_until = begins  # not before: who went away meanwhile has spent nothing
+    def _next(self, now: float) -> float:
+        """When the next change may begin."""
+        return max(self._spent_until, now - self._credit_s) + self._every_s
 
 
 async def in_thread(

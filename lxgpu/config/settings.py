@@ -19,6 +19,8 @@ DEFAULT_CONFIG = Path("/etc/lxgpu/config.yaml")
 CONFIG_VARIABLE = "LXGPU_CONFIG"
 FLAGS: dict[str, str] = {}
 """What this process's command line said about settings: key → text; filled before the settings are read."""
+PAGE_FOLDER = "page"
+"""Where the page's door is, below the run directory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from lxgpu.errors import LxgpuError
+from lxgpu.services.passes import PERSON
 from lxgpu.web.asking import Web, fields_of, html, reader_of, taste_of
 from lxgpu.web.door import NO_SESSION, DoorError, RefusedError
 from lxgpu.web.forms import ACTIONS, FormError
 from lxgpu.web.parts import models
-from lxgpu.web.sessions import PERSON, Reader
+from lxgpu.web.sessions import Reader
 from lxgpu.web.trouble import Trouble, told, trouble_of
 
 

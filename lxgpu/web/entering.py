@@ -8,17 +8,18 @@ from dataclasses import replace
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
+from lxgpu.services.passes import LIFE, PassKind
 from lxgpu.web.asking import LANGUAGE_COOKIE, LOOK_COOKIE, Web, fields_of, html, reader_of, taste_of
-from lxgpu.web.door import CHANGE_S, KEY_S, NO_SESSION, DoorError, RefusedError
+from lxgpu.web.door import KEY_S, NO_SESSION, READ_S, DoorError, RefusedError, Room
 from lxgpu.web.parts import LOOKS
 from lxgpu.web.sessions import Reader
 from lxgpu.web.trouble import Trouble, ended, told, trouble_of
 from lxgpu.web.words import LANGUAGES
 
-_NOT_IN = {"away": "in_away", "not_allowed": "in_used", "usage": "in_used"}
+_NOT_IN = {"away": "in_away", "outcome_unknown": "in_away", "not_allowed": "in_used", "usage": "in_used"}
 """What is said of a link that does not open, by the code of why."""
 _YEAR_S = 365 * 86400
-_SESSION_S = 7 * 86400
+_SESSION_S = int(LIFE[PassKind.SESSION].total_seconds())
 _OWN_PATH = re.compile(r"/[A-Za-z0-9/_.-]{0,80}(\?[A-Za-z0-9=&_.-]{0,120})?")
 
 
@@ -33,7 +34,7 @@ def coming_in(app: FastAPI, web: Web) -> None:
     async def enter(request: Request) -> Response:
         token = (await fields_of(request)).get("link", "")
         try:
-            entered = await web.door.post("/v1/enter", {"token": token})
+            entered = await web.door.post("/v1/enter", {"token": token}, limit_s=READ_S, room=web.door.strangers)
         except (RefusedError, DoorError) as error:
             trouble = trouble_of(error)
             status, key = trouble.status, _NOT_IN.get(trouble.code)
@@ -69,7 +70,7 @@ async def _ended(web: Web, reader: Reader) -> Trouble | None:
     """End a session, or say why it is not: whoever believed that it was over would leave a door open behind them."""
     web.sessions.forget(reader.session)
     try:
-        await web.door.post("/v1/leave", {}, reader.session)
+        await web.door.post("/v1/leave", {}, reader.session, limit_s=READ_S)
     except RefusedError as error:
         return None if error.status == NO_SESSION else replace(trouble_of(error), code="still_in")
     except DoorError:
@@ -90,22 +91,23 @@ def newcomers(app: FastAPI, web: Web) -> None:
 
     @app.post("/join/look")
     async def invited(request: Request) -> Response:
-        return await _told(web, "/v1/invited", request, ("token",))
+        return await _told(web, "/v1/invited", request, ("token",), limit_s=READ_S, room=web.door.strangers)
 
     @app.post("/join/key")
     async def key(request: Request) -> Response:
-        return await _told(web, "/v1/key", request, ("token", "key"), limit_s=KEY_S)
+        return await _told(web, "/v1/key", request, ("token", "key"), limit_s=KEY_S, room=web.door.keys)
 
 
 async def _told(
-    web: Web, route: str, request: Request, names: tuple[str, ...], *, limit_s: float = CHANGE_S
+    web: Web, route: str, request: Request, names: tuple[str, ...], *, limit_s: float, room: Room
 ) -> Response:
     """What the daemon says, as JSON for our own script."""
     given = await fields_of(request)
     t = web.parts.words(web.watch.seen, taste_of(request))
     try:
         body = {name: given.get(name, "") for name in names}
-        return JSONResponse(dict(await web.door.post(route, body, limit_s=limit_s)))
+        await web.door.awake()
+        return JSONResponse(dict(await web.door.post(route, body, limit_s=limit_s, room=room)))
     except RefusedError as error:
         return JSONResponse({"error": " ".join([*map(ended, [error.what, *error.why]), error.fix])}, error.status)
     except DoorError:

@@ -7,10 +7,10 @@ import re
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
+from lxgpu.services.passes import PERSON
 from lxgpu.web.asking import Web, html, reader_of, taste_of
 from lxgpu.web.calendar import DAY, WEEK
 from lxgpu.web.parts import models
-from lxgpu.web.sessions import PERSON
 
 
 def views(app: FastAPI, web: Web) -> None:

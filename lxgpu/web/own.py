@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lxgpu.services.guestviews import GuestStatus
+from lxgpu.services.passes import PERSON
 from lxgpu.services.revive import revive
 from lxgpu.web.door import NO_SESSION, Door, DoorError, RefusedError
 from lxgpu.web.mine import Mine, mine_of
-from lxgpu.web.sessions import PERSON, NobodyError, Reader, Sessions
+from lxgpu.web.sessions import NobodyError, Reader, Sessions
 from lxgpu.web.watching import Seen
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import re
@@ -11,18 +10,17 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from lxgpu.web.door import GLANCE_S, READ_S, Door, DoorError, RefusedError
+from lxgpu.services.passes import LONGEST_TEXT, PERSON, VIEWER
+from lxgpu.web.door import GLANCE_S, READ_S, Door, DoorError, RefusedError, Room
 
-PERSON, VIEWER, ANYBODY = "person", "viewer", "anybody"
+ANYBODY = "anybody"
 COOKIE, SAFE_COOKIE = "lxgpu_session", "__Host-lxgpu_session"
 """The second is its name where the page is called by https; a browser takes it from nobody else then."""
 BELIEVED_S = 15.0
 """So long the daemon is not asked again about a session."""
 _MOST = 2048
-_STRANGERS = 2
-_WAITING = 16
 _UNKNOWN = frozenset({401, 403})
-_FORM = re.compile(r"[\x21-\x7e]{8,512}")
+_FORM = re.compile(rf"[\x21-\x7e]{{8,{LONGEST_TEXT}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +72,6 @@ class Sessions:
     def __init__(self, door: Door) -> None:
         self._door = door
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._strangers = asyncio.Semaphore(_STRANGERS)
-        self._waiting = 0
 
     async def reader(self, session: str) -> Reader | None:
         """Whom a session speaks for; None: nobody. Raises `UnknownError`."""
@@ -88,7 +84,9 @@ class Sessions:
         if known is not None and time.monotonic() - known.asked_at < BELIEVED_S:
             return known.reader
         try:
-            return await (self._stranger(session) if known is None else self._ask(session, GLANCE_S))
+            if known is None:
+                return await self._ask(session, READ_S, self._door.strangers)
+            return await self._ask(session, GLANCE_S, self._door.known)
         except (DoorError, RefusedError) as error:
             if known is None:
                 raise UnknownError("away" if isinstance(error, DoorError) else error.code) from error
@@ -106,19 +104,9 @@ class Sessions:
         """Do not believe it any more."""
         self._known.pop(_key(session), None)
 
-    async def _stranger(self, session: str) -> Reader | None:
-        if self._waiting >= _WAITING:
-            raise UnknownError("too_often")
-        self._waiting += 1
+    async def _ask(self, session: str, limit_s: float, room: Room) -> Reader | None:
         try:
-            async with self._strangers:
-                return await self._ask(session, READ_S)
-        finally:
-            self._waiting -= 1
-
-    async def _ask(self, session: str, limit_s: float) -> Reader | None:
-        try:
-            told = await self._door.get("/v1/me", session, limit_s=limit_s)
+            told = await self._door.get("/v1/me", session, limit_s=limit_s, room=room)
         except RefusedError as error:
             if error.status not in _UNKNOWN:
                 raise

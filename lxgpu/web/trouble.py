@@ -9,11 +9,11 @@ from fastapi.responses import Response
 
 from lxgpu.errors import LxgpuError
 from lxgpu.web.asking import Web, html, taste_of
-from lxgpu.web.door import NO_SESSION, DoorError, RefusedError
+from lxgpu.web.door import NO_SESSION, DoorError, RefusedError, SilentError
 from lxgpu.web.forms import FormError
 from lxgpu.web.sessions import NobodyError, Reader
 
-_MISSHAPEN, _AWAY = 422, 503
+_MISSHAPEN, _AWAY, _SILENT = 422, 503, 504
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ def trouble_of(error: LxgpuError | FormError | RefusedError | DoorError) -> Trou
             if error.status == NO_SESSION:
                 raise NobodyError from error
             return Trouble(error.status, error.code, ended(error.what), tuple(map(ended, error.why)), error.fix)
+        case SilentError():
+            return Trouble(_SILENT, "outcome_unknown")
         case _:
             return Trouble(_AWAY, "away")
 

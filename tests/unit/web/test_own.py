@@ -11,8 +11,9 @@ from fakes.page_door import page_door
 
 from lxgpu.plain import plain
 from lxgpu.services.guestviews import GuestStatus
+from lxgpu.services.passes import PERSON
 from lxgpu.web.own import Own
-from lxgpu.web.sessions import PERSON, NobodyError, Reader, Sessions, UnknownError
+from lxgpu.web.sessions import NobodyError, Reader, Sessions, UnknownError
 from lxgpu.web.watching import Seen
 
 NOW = datetime.now(UTC)
