@@ -91,7 +91,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
         callbacks=Callbacks(
             alive=lambda line: manager.tell("WATCHDOG=1", f"STATUS={line}"),
             told=told,
-            others=doors(wake.poke),
+            others=doors(wake.poke, guest_folder=wiring.guest_folder, page_folder=wiring.page_folder),
             late=partial(_late, alerts, lambda: _site(say, SystemClock(), watch.current)),
             alerts=lambda site, found: alerts.look(site, sight(found, site.policy().rules)),
         ),

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from dealings import GRACE, give, policy, wish, work
 from fakes.site import make_gpus, make_site, newcomer
@@ -59,22 +58,6 @@ class RunningClock:
         self.ahead_s += seconds
 
 
-class _OneByOne:
-    """The same object, asked by one thread at a time: the fakes know no threads."""
-
-    def __init__(self, of: object, lock: threading.RLock) -> None:
-        self._of, self._lock = of, lock
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        found = getattr(self._of, name)
-
-        def asked(*given: object, **named: object) -> object:
-            with self._lock:
-                return found(*given, **named)
-
-        return asked
-
-
 class PageWorld:
     """The lab. `site` is the daemon's; what a test does to it, it does in `with world.still:`."""
 
@@ -88,8 +71,7 @@ class PageWorld:
         self._thread: threading.Thread | None = None
         door = folder / "run" / "page"
         door.mkdir()
-        guests = _OneByOne(Guests(lambda: self.site, self._wake.set), self.still)
-        app = page_app(_OneByOne(visits.Visits(lambda: self.site), self.still), guests)
+        app = page_app(visits.Visits(lambda: self.site), Guests(lambda: self.site, self._wake.set))
         bounds = Bounds(connections=64, pace_s=0.0, threads=4, thread_name="page")
         self.door = Sockets(lambda _: app, lambda _: str(door), bounds)
 
@@ -200,6 +182,8 @@ def small_lab(folder: Path, *, grace_s: int = GRACE, busy: bool = True) -> PageW
     """Four cards of two models: alice works on two of low class (unless not `busy`), bob and carol hold none."""
     cards = [*make_gpus(2), *make_gpus(4, model="NVIDIA A100-SXM4-80GB")[2:]]
     rules = policy(no_show_s=3600)
+    if busy:  # for as long as a test takes on a slow machine
+        rules = replace(rules, rules=replace(rules.rules, idle=replace(rules.rules.idle, window_s=86400)))
     classes = {name: replace(one, grace_s=grace_s) for name, one in rules.classes.items()}
     site = make_site(folder, gpus=cards, policy=replace(rules, classes=classes), clock=RunningClock())
     site = replace(site, settings=replace(site.settings, web=WebSettings()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lxgpu"
 LONGEST_MODULE = 350
+LAYERS_TABLE = ROOT / "docs" / "architecture.md"
 
 BASE = {"__init__", "errors", "figures", "units", "dayclock", "instants", "plain", "regular"}
 LAYERS: dict[str, set[str]] = {
@@ -36,7 +38,7 @@ LAYERS: dict[str, set[str]] = {
     "lab": BASE | {"model", "ports", "config"},
     "wiring": BASE | {"model", "ports", "policy", "config", "inventory", "drivers", "services", "quick"},
     "quick": BASE | {"config", "drivers", "inventory", "services"},
-    "api": BASE | {"model", "ports", "config", "services", "wiring"},
+    "api": BASE | {"model", "ports", "config", "services"},
     "web": BASE | {"model", "ports", "config", "services", "api"},
     "archive": BASE | {"model", "inventory", "services", "wiring"},
     "resident": BASE | {"model", "ports", "drivers", "services", "wiring", "api"},
@@ -151,6 +153,14 @@ def test_every_part_imports_only_what_its_layer_allows():
         if _part(one.name) != _part(one.importer) and _part(one.name) not in LAYERS[_part(one.importer)]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_document_says_who_may_import_whom():
+    """The table of layers is the one that is held here, part by part."""
+    rows = re.findall(r"^\| `([a-z]+)(?:/|\.py)` \|[^|]*\|([^|]*)\|$", LAYERS_TABLE.read_text(), re.MULTILINE)
+    told = {part: {name.strip() for name in names.split(",")} - {""} for part, names in rows}
+    free = BASE | {"__main__"}
+    assert told == {part: names - BASE for part, names in LAYERS.items() if part not in free}
 
 
 def test_libraries_are_imported_at_home_only():

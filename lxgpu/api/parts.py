@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from lxgpu import wiring
+from lxgpu.config.settings import PAGE_FOLDER
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
@@ -13,24 +13,28 @@ if TYPE_CHECKING:
     from lxgpu.services.guest import Guests
     from lxgpu.services.site import Site
 
-PAGE = "page"
 _PAGE_CONNECTIONS, _PAGE_THREADS = 64, 4
 
 
-def doors(wake: Callable[[], None]) -> Mapping[str, Callable[[Site], tuple[str, ...]]]:
+def doors(
+    wake: Callable[[], None], *, guest_folder: Callable[[str], str], page_folder: Callable[[], str]
+) -> Mapping[str, Callable[[Site], tuple[str, ...]]]:
     """The sections by name; each is called at every turn, and gives what troubles it while it goes on.
 
     They are made at the first turn, since their libraries take a third of a second. `wake` lets the next turn begin.
+    The folders are a container's and the page's, made where they are not there.
     """
-    both = Doors(wake)
+    both = Doors(wake, guest_folder, page_folder)
     return {"guest sockets": both.guests, "the page's door": both.page}
 
 
 class Doors:
     """Both kinds of sockets, over the same uses; each has a loop and threads of its own, so that neither waits."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
+    def __init__(
+        self, wake: Callable[[], None], guest_folder: Callable[[str], str], page_folder: Callable[[], str]
+    ) -> None:
+        self._wake, self._guest_folder, self._page_folder = wake, guest_folder, page_folder
         self._site: Site | None = None
         self._uses: Guests | None = None
         self._guests: Sockets | None = None
@@ -56,7 +60,7 @@ class Doors:
         self._site = site
         if self._page is None:
             self._page = self._page_sockets()
-        return _followed(self._page, [PAGE])
+        return _followed(self._page, [PAGE_FOLDER])
 
     def close(self) -> None:
         """Close all sockets; the daemon itself just ends."""
@@ -71,7 +75,7 @@ class Doors:
             from lxgpu.api.serving import Sockets  # noqa: PLC0415
         except ImportError as error:
             raise _without("`gpu` inside is answered by nobody", error) from error
-        return Sockets(guest_apps(self._asked()), wiring.guest_folder)
+        return Sockets(guest_apps(self._asked()), self._guest_folder)
 
     def _page_sockets(self) -> Sockets:
         try:
@@ -83,7 +87,7 @@ class Doors:
 
         app = page_app(Visits(self._now), self._asked())
         bounds = Bounds(connections=_PAGE_CONNECTIONS, pace_s=0.0, threads=_PAGE_THREADS, thread_name="page")
-        return Sockets(lambda _: app, lambda _: wiring.page_folder(), bounds)
+        return Sockets(lambda _: app, lambda _: self._page_folder(), bounds)
 
     def _asked(self) -> Guests:
         from lxgpu.services.guest import Guests  # noqa: PLC0415

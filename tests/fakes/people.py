@@ -47,7 +47,7 @@ class FakeBoard:
 
     def move(self, instance: str, new: str) -> None:
         """All of one to another, in the place of what was there."""
-        mine = {file: text for (name, file), text in self.files.items() if name == instance}
+        mine = {file: text for (name, file), text in dict(self.files).items() if name == instance}
         if mine:
             self.remove(instance)
             self.remove(new)
@@ -55,7 +55,7 @@ class FakeBoard:
 
     def remove(self, instance: str) -> None:
         """All of one."""
-        self.files = {key: text for key, text in self.files.items() if key[0] != instance}
+        self.files = {key: text for key, text in dict(self.files).items() if key[0] != instance}
 
 
 class FakeParker:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 
 START = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 
@@ -35,21 +36,25 @@ class FakeClock:
 
 
 class FakeLocks:
-    """`ports.Locks`: whatever is in `others` is held by another process, for good."""
+    """`ports.Locks`: whatever is in `others` is held by another process, for good; threads exclude each other."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.others: set[str] = set()
         self.held: set[str] = set()
         self._clock = clock
+        self._looking = Lock()
 
     @contextmanager
     def hold(self, name: str, *, wait_s: float) -> Iterator[bool]:
         """Hold the lock; gives False when another had it for all of `wait_s`."""
-        if name in self.others | self.held:
+        with self._looking:
+            free = name not in self.others | self.held
+            if free:
+                self.held.add(name)
+        if not free:
             self._clock.sleep(wait_s)
             yield False
             return
-        self.held.add(name)
         try:
             yield True
         finally:

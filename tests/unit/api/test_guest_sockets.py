@@ -16,7 +16,6 @@ from fakes.site import make_site, newcomer
 from guest_client import answer, ask, dial, request
 from house import until
 
-from lxgpu import wiring
 from lxgpu.api.app import guest_apps
 from lxgpu.api.gate import BODY_BYTES
 from lxgpu.api.parts import Doors
@@ -344,11 +343,10 @@ def test_a_container_that_goes_cuts_off_its_callers(guests):
         assert answer(link)[0] == 0
 
 
-def test_one_containers_trouble_is_the_daemons_news_and_no_reason_to_stop(tmp_path, monkeypatch):
+def test_one_containers_trouble_is_the_daemons_news_and_no_reason_to_stop(tmp_path):
     """Alice's folder is missing: that is told at each turn, and bob, who comes later, is served at the next."""
     (tmp_path / "bob").mkdir()
-    monkeypatch.setattr(wiring, "guest_folder", lambda name: str(tmp_path / name))
-    site, part = make_site(tmp_path), Doors(lambda: None)
+    site, part = make_site(tmp_path), Doors(lambda: None, lambda name: str(tmp_path / name), lambda: str(tmp_path))
     newcomer(site, "alice")
     (told,) = part.guests(site)
     assert told.startswith("alice: its socket cannot be made")

@@ -151,3 +151,31 @@ def test_an_lxd_that_is_down_is_asked_again_soon(site, guests):
     site.engine.gpus = lists
     site.clock.sleep(SILENT_S + 0.1)
     assert guests.status("alice").free == 1
+
+
+def test_threads_ask_and_change_while_the_daemon_is_at_its_turns(site, guests):
+    """Nobody is told of a fault, and what was booked and given up again is gone."""
+    ended = threading.Event()
+
+    def turns():
+        while not ended.is_set():
+            tick(site)
+
+    def ask(name):
+        for hours in range(1, 5):
+            (row,) = guests.reserve(name, gpus=1, seconds=600, at=f"+{hours}h", model="*").reservations
+            assert row.id in {one.id for one in guests.status(name).reservations}
+            assert guests.why(name).lines
+            guests.cancel(name, row.id)
+            assert row.id not in {one.id for one in guests.status(name).reservations}
+
+    with ThreadPoolExecutor(5) as pool:
+        daemon = pool.submit(turns)
+        asked = [pool.submit(ask, name) for name in ("alice", "bob")]
+        looked = [pool.submit(lambda: [guests.status("alice").total for _ in range(40)]) for _ in range(2)]
+        try:
+            assert [one.result(50) for one in asked] == [None, None]
+            assert [one.result(50) for one in looked] == [[2] * 40] * 2
+        finally:
+            ended.set()
+        assert daemon.result(50) is None
