@@ -121,12 +121,14 @@ class Work:
 
         What failed once fails for as many and more cards, for as long and longer: it is not looked at again.
         """
-        gpus, needed = self._lacks(row), self._needed_s(row)
-        key = (row.host, row.pool or row.model)
+        gpus, key = self._lacks(row), (row.host, row.pool or row.model)
+        places = self._places(key)
+        if not places or places[-1][0] < gpus:
+            return None
+        needed = self._needed_s(row)
         if any(less <= gpus and shorter <= needed for less, shorter in self._failed[key]):
             return None
         until = self._now + timedelta(seconds=needed)
-        places = self._places(key)
         for _, place in places[bisect_left(places, (gpus, Place("", ""))) :]:
             line = self._free[place]
             if line.free(self._now, until) >= gpus:
@@ -163,7 +165,7 @@ class Work:
 
     def _needed_s(self, row: Reservation) -> float:
         """For how long the cards must be there: a claim is worth a change of hands for its minimum runtime."""
-        whole = (row.until_if_begun(self._now) - self._now).total_seconds()
+        whole = float(row.duration_s) if row.until is None else (row.until - self._now).total_seconds()
         if row.kind is not Kind.RETURN:
             return whole
         policy = self._snapshot.policy

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, product
@@ -187,10 +187,9 @@ class Desk:
 
     def mine(self, states: Collection[ReservationState] = OPEN) -> list[Reservation]:
         """The open reservations to decide on here, by id: those of this host, and those that no host has taken."""
-        found: list[Reservation] = []
-        for place in product((self.given.seen.host, ""), states):
-            found += self._reservations.of(lookup.open_by_place, place)
-        found.sort(key=attrgetter("id"))
+        found = list(self._open(states))
+        if len(found) > 1:
+            found.sort(key=attrgetter("id"))
         return found
 
     def lanes(self) -> dict[tuple[str, str], list[Reservation]]:
@@ -214,7 +213,7 @@ class Desk:
     def unmet(self) -> list[Reservation]:
         """The open reservations to decide on here whose containers are gone, or not meant to run, by id."""
         ready = lookup.ready_instances(self.given.records.instances)
-        return [row for row in self.mine() if row.instance not in ready]
+        return sorted((row for row in self._open(OPEN) if row.instance not in ready), key=attrgetter("id"))
 
     def here(self) -> Sequence[Assignment]:
         """What is held and promised of this host's cards, by id."""
@@ -263,6 +262,10 @@ class Desk:
             next_at=min(self._next, default=None),
             first=self.first,
         )
+
+    def _open(self, states: Iterable[ReservationState]) -> Iterator[Reservation]:
+        places = product((self.given.seen.host, ""), states)
+        return chain.from_iterable(self._reservations.of(lookup.open_by_place, place) for place in places)
 
     def _on(self, slot: Slot) -> Iterator[Assignment]:
         return (row for row in self._assignments.of(lookup.by_card, slot.gpu) if row.slot == slot)

@@ -43,7 +43,12 @@ def decayed_use(snapshot: Snapshot, person: str) -> float:
     past = past_use(snapshot.past)
     names = names_with_past(snapshot.past, snapshot.records.instances, person)
     before = sum(past.decayed(name, half_life, now) for name in names)
-    has = sum(1.0 - half_power(now - start, half_life) for start, _ in _has(snapshot, person))
+    has = 0.0
+    powers: dict[datetime, float] = {}  # cards that were attached together
+    for start, _ in _has(snapshot, person):
+        if start not in powers:
+            powers[start] = 1.0 - half_power(now - start, half_life)
+        has += powers[start]
     return before + has * half_life / math.log(2)
 
 

@@ -50,7 +50,15 @@ def within_reach(snapshot: Snapshot, need: Need, ledger: Guarantees) -> int:
     """How many cards of the host might be taken in time for a need at most, by whatever ground."""
     if need.no_warning or need.at <= snapshot.now or need.kind is Kind.BOOKING:
         return len(snapshot.seen.gpus)
-    return sum(one.soon <= need.at or _may_be_taken(snapshot, need, ledger, one) for one in _held(snapshot))
+    known: dict[tuple[str, str], tuple[bool, bool]] = {}
+    count = 0
+    for one in _held(snapshot):
+        who = (ledger.owners.get(one.row.instance, ""), one.row.class_name)
+        if who not in known:
+            known[who] = _may_yield(snapshot, need, ledger, *who)
+        anyway, fairly = known[who]
+        count += one.soon <= need.at or anyway or (fairly and one.fairly <= need.at)
+    return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +70,20 @@ class _Held:
     fairly: datetime
 
 
-def _may_be_taken(snapshot: Snapshot, need: Need, ledger: Guarantees, held: _Held) -> bool:
-    """Whether fairness or a limit might take a card for a need in time; a stake of several cards asks for more."""
-    owner, chosen = ledger.owners.get(held.row.instance), class_of(snapshot.policy, held.row.class_name)
-    if owner is None:
-        return False
+def _may_yield(snapshot: Snapshot, need: Need, ledger: Guarantees, owner: str, class_name: str) -> tuple[bool, bool]:
+    """Whether cards that somebody has in a class might go for a need: for a limit, and for fairness in its time.
+
+    A stake of several cards asks for more.
+    """
+    if not owner:
+        return False, False
     if ledger.over(owner):
-        return True
-    if held.fairly > need.at or min(ledger.floors(owner, asker=need.owner).values()) < 1:
-        return False
+        return True, True
+    if min(ledger.floors(owner, asker=need.owner).values()) < 1:
+        return False, False
     asker, cover = snapshot.policy.classes.get(need.class_name), ledger.covers(need)
-    if asker is not None and chosen.yields_to(asker):
-        return True
-    return cover is not None and cover.lends(owner, ledger.entitled(owner).groups, need.owner)
+    by_class = asker is not None and class_of(snapshot.policy, class_name).yields_to(asker)
+    return False, by_class or (cover is not None and cover.lends(owner, ledger.entitled(owner).groups, need.owner))
 
 
 @once_for_each

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,8 @@ from lxgpu.policy import lookup
 from lxgpu.policy.admission import entitlement
 from lxgpu.policy.tables import once
 from lxgpu.policy.tally import live_of, tally
+
+_NOBODY: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Guarantees:
 
     def held(self, person: str) -> int:
         """How many slots a person keeps, on all hosts."""
-        return self._kept[person] - self._given_up[person]
+        return self._kept.get(person, 0) - self._given_up.get(person, 0)
 
     def beyond(self, person: str) -> int:
         """How many slots a person keeps beyond their own guarantee; negative: so many below."""
@@ -142,7 +144,7 @@ class Guarantees:
 
     def _covered(self, person: str, gpus: int) -> Cover | None:
         entitled = self.entitled(person)
-        had = self.held(person) + self._to_come_of[person]
+        had = self.held(person) + self._to_come_of.get(person, 0)
         if entitled.guaranteed and had + gpus <= entitled.guaranteed:
             why = f"{person} has {had}, asks for {gpus} more and is guaranteed {entitled.guaranteed}"
             return Cover(why)
@@ -166,15 +168,19 @@ class Guarantees:
         return next((row for row in rows if row.slot == slot and row.state is AssignmentState.PLANNED), None)
 
     @cached_property
-    def _given_up(self) -> Counter[str]:
+    def _given_up(self) -> Mapping[str, int]:
         """How many of the slots that each person still has are promised to others."""
+        if not self._promised_to:
+            return _NOBODY
         promised = {row.slot for rows in self._promised_to.values() for row in rows}
         holders = (row for slot in promised for row in self._by_card.get(slot.gpu, ()) if row.slot == slot)
         lost = (row for row in holders if row.state in KEPT and row.instance in self.owners and not self.keeps(row))
         return Counter(self.owners[row.instance] for row in lost)
 
     @cached_property
-    def _to_come_of(self) -> Counter[str]:
+    def _to_come_of(self) -> Mapping[str, int]:
+        if not self._promised_to:
+            return _NOBODY
         count: Counter[str] = Counter()
         for name, rows in self._promised_to.items():
             if name in self.owners:

@@ -15,7 +15,7 @@ from lxgpu.policy.lookup import failed_by_reservation
 from lxgpu.policy.noshow import outlasts
 from lxgpu.policy.outlook import until_for_lease
 from lxgpu.policy.pending import adoptable
-from lxgpu.policy.placement import blocked
+from lxgpu.policy.placement import unlendable
 from lxgpu.policy.preemption import ASAP
 
 LONGEST_WAIT_S = 60
@@ -76,15 +76,17 @@ def _ready(desk: Desk, row: Reservation) -> bool:
 def _lose_stuck(desk: Desk) -> None:
     """A promise of a card that is out of service now is void: another card is looked for."""
     promises = [row for row in desk.here() if row.state is AssignmentState.PLANNED]
-    taken = blocked(desk.snapshot) if promises else {}
+    if not promises:
+        return
+    unfit = unlendable(desk.snapshot.records, desk.given.seen)
+    held = {row.slot.gpu for row in desk.here() if row.live}
     for promise in promises:
-        code = taken[promise.slot.gpu].code if promise.slot.gpu in taken else ""
-        holder = desk.holder(promise.slot)
+        gpu, holder = promise.slot.gpu, desk.holder(promise.slot)
         stuck = holder is not None and holder.state is AssignmentState.QUARANTINED
-        if stuck or code in {"closed", "quarantined", "sick", "foreign"}:
+        if stuck or (gpu in unfit and gpu not in held):
             desk.drop(promise)
-            why = "quarantined" if stuck else code
-            desk.note("promise_lost", promise.instance, rule=why, detail={"gpu": promise.slot.gpu})
+            why = "quarantined" if stuck else unfit[gpu].code
+            desk.note("promise_lost", promise.instance, rule=why, detail={"gpu": gpu})
 
 
 def _hand(desk: Desk, row: Reservation) -> None:

@@ -37,10 +37,10 @@ def herald(desk: Desk) -> None:
     active = [held for held in desk.here() if held.state is AssignmentState.ACTIVE]
     for held in active:
         _lease(desk, held)
-    idle = [held for held in active if (verdict := desk.given.verdicts.get(held.slot)) and verdict.since is not None]
+    idle = [(held, end) for held in active if (end := _idle_at(desk, held)) is not None]
     waiting = desk.mine(PENDING) if idle else []
-    for held in idle:
-        _idle(desk, held, waiting)
+    for held, end in idle:
+        _idle(desk, held, end, waiting)
 
 
 def _before(desk: Desk, row: Reservation, start: datetime) -> None:
@@ -108,15 +108,18 @@ def _lease(desk: Desk, held: Assignment) -> None:
     desk.tell("lease_ends", held.instance, about=held.id, facts=facts)
 
 
-def _idle(desk: Desk, held: Assignment, waiting: Sequence[Reservation]) -> None:
-    """While somebody waits, the holder of a card that is idle for some time hears that it may go."""
+def _idle_at(desk: Desk, held: Assignment) -> datetime | None:
+    """When a card may be taken as idle, if that is ahead: of later there is nothing to say any more."""
     verdict = desk.given.verdicts.get(held.slot)
-    if verdict is None or verdict.since is None:
-        return
+    end = takeable_at(verdict, desk.given.policy.rules.idle) if verdict is not None else None
+    return end if end is not None and end > desk.now else None
+
+
+def _idle(desk: Desk, held: Assignment, end: datetime, waiting: Sequence[Reservation]) -> None:
+    """While somebody waits, the holder of a card that is idle for some time hears that it may go."""
+    verdict, rules = desk.given.verdicts.get(held.slot), desk.given.policy.rules.idle
     by = next((row.owner for row in waiting if row.instance != held.instance), "")
-    rules = desk.given.policy.rules.idle
-    end = takeable_at(verdict, rules)
-    if end is None or not by:
+    if verdict is None or verdict.since is None or not by:
         return
     sent = [at for kind, at in desk.given.heard.get(held.id, ()) if kind == "idle_warning" and at >= verdict.since]
     told = [warn for warn in rules.warn_s if any((end - at).total_seconds() <= warn for at in sent)]

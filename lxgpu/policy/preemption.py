@@ -7,6 +7,7 @@ the last two; nobody is taken below their guarantee but for being idle or expire
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -22,8 +23,9 @@ from lxgpu.policy.classes import class_of
 from lxgpu.policy.grounds import any_ground
 from lxgpu.policy.guarantees import Cover, Guarantees, ledger
 from lxgpu.policy.hits import FAIRNESS, hits
-from lxgpu.policy.lookup import reservations_by_id
+from lxgpu.policy.lookup import by_instance, by_reservation, reservations_by_id
 from lxgpu.policy.stakes import Stake, stakes
+from lxgpu.policy.tables import once_for_each
 from lxgpu.policy.titles import beyond, over_limit
 from lxgpu.policy.victims import Standing, Unit
 
@@ -61,8 +63,34 @@ def candidates(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
     counted = ledger(snapshot, need.reservation)
     if not any_ground(snapshot, need, counted):
         return ()
-    judge = _Judge(snapshot, need, counted)
-    return tuple(unit for stake in judge.stakes if (unit := judge.unit(stake)) is not None)
+    asked, known = _asked(snapshot, need, counted), _found(snapshot)
+    if asked not in known:
+        judge = _Judge(snapshot, need, counted)
+        known[asked] = tuple(unit for stake in judge.stakes if (unit := judge.unit(stake)) is not None)
+    return known[asked]
+
+
+@once_for_each
+def _found(_snapshot: Snapshot) -> dict[Hashable, tuple[Unit, ...]]:
+    """What may be taken, by all that it depends on: many wait who differ in nothing but how long they want cards."""
+    return {}
+
+
+def _asked(snapshot: Snapshot, need: Need, counted: Guarantees) -> Hashable:
+    """All of a need that says who may be taken for it: neither until when it is, nor whose it is who has nothing."""
+    rows = snapshot.records.assignments
+    return (
+        need.owner,
+        need.class_name,
+        need.kind,
+        need.pool,
+        need.at,
+        need.no_warning,
+        counted.covers(need),
+        _made_at(snapshot, need),
+        need.instance if need.instance in by_instance(rows) else "",
+        need.reservation if need.reservation in by_reservation(rows) else "",
+    )
 
 
 def lead_s(policy: Policy, class_name: str) -> int:

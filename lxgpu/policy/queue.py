@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cache, cached_property
 from heapq import heapify, heappop, heappush, merge
 from itertools import chain
+from operator import attrgetter
 
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.quota import Entitlement
@@ -63,8 +64,7 @@ def lacking(snapshot: Snapshot) -> Lacking:
     return lacks
 
 
-def _age(row: Reservation) -> tuple[datetime, str]:
-    return (row.created_at, row.id)
+_age: Callable[[Reservation], tuple[datetime, str]] = attrgetter("created_at", "id")
 
 
 def _due(row: Reservation, now: datetime) -> bool:
@@ -110,9 +110,14 @@ class Line:
             for (person, _), rows in self._lanes.items()
             if self._room(person, 1) or any(row.instance in had for row in rows)
         )
+        too_many: dict[str, int] = {}  # by person: room only becomes less
         for row in sorted(chain.from_iterable(lanes), key=_age):
             gpus = self._lacks(row)
-            if self._room(row.owner, gpus):
+            if gpus >= too_many.get(row.owner, gpus + 1):
+                continue
+            if not self._room(row.owner, gpus):
+                too_many[row.owner] = gpus
+            else:
                 groups = self._entitled(row.owner).groups
                 self._placed.update(dict.fromkeys((row.owner, *(f"@{name}" for name in groups)), gpus))
                 yield row

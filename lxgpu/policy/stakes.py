@@ -11,7 +11,7 @@ from lxgpu.model.gpu import Readings
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.model.usage import NOT_JUDGED, Use
+from lxgpu.model.usage import NOT_JUDGED, IdleVerdict, Use
 from lxgpu.policy.adopting import spoken_for
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.joined import joined
@@ -92,18 +92,28 @@ def _stake(
     taken: tuple[Assignment, ...],
 ) -> Stake:
     at = max(need.at, snapshot.now)
-    running = [_booking(snapshot, row) for row in group]
-    ends = [row.until or (booking.until if booking else None) for row, booking in zip(group, running, strict=True)]
-    over = [end for end in ends if end is not None and end <= at]
+    over: list[datetime] = []
+    idle, booked, lost_s, held_s = True, False, 0, 0
+    for row in group:
+        booking, verdict = _booking(snapshot, row), snapshot.verdicts.get(row.slot, NOT_JUDGED)
+        end = row.until or (booking.until if booking else None)
+        if end is not None and end <= at:
+            over.append(end)
+        idle = idle and verdict.takeable(snapshot.now)
+        booked = booked or (booking is not None and _immune(booking, at))
+        seconds = _seconds(row, snapshot.now)
+        held_s += seconds
+        # One that is idle and kept, or protected for a while, has no work to lose either.
+        lost_s += seconds if verdict.use is not Use.IDLE else _parked_s(row, verdict, snapshot.now)
     return Stake(
         owner=owner,
         rows=group,
         taken=taken,
-        idle=all(_idle(snapshot, row) for row in group),
+        idle=idle,
         expired=len(over) == len(group),
-        booked=any(_immune(booking, at) for booking in running if booking),
-        work_lost_s=sum(_work_lost_s(snapshot, row) for row in group),
-        held_s=sum(_seconds(row, snapshot.now) for row in group),
+        booked=booked,
+        work_lost_s=lost_s,
+        held_s=held_s,
         ends=max(over, default=None),
     )
 
@@ -145,12 +155,9 @@ def _immune(booking: Reservation, at: datetime) -> bool:
     return not booking.soft and (booking.until is None or booking.until > at)
 
 
-def _work_lost_s(snapshot: Snapshot, row: Assignment) -> int:
-    """At most so much work is lost: all since the attach; of an idle one what its memory still holds."""
-    verdict = snapshot.verdicts.get(row.slot, NOT_JUDGED)
-    if verdict.use is not Use.IDLE:  # one that is idle and kept, or protected for a while, has no work to lose either
-        return _seconds(row, snapshot.now)
-    return _seconds(row, verdict.since or snapshot.now) if verdict.parked else 0
+def _parked_s(row: Assignment, verdict: IdleVerdict, now: datetime) -> int:
+    """What the memory of an idle one still holds; all that a working one did since the attach may be lost."""
+    return _seconds(row, verdict.since or now) if verdict.parked else 0
 
 
 def _seconds(row: Assignment, until: datetime) -> int:
