@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
@@ -130,7 +130,11 @@ def test_what_people_have_is_handed_on_as_counting_every_row_says(snapshot: Snap
 def test_rows_of_other_hosts_are_left_alone_and_change_nothing_but_what_their_holders_count(
     snapshot: Snapshot,
 ) -> None:
-    """What is bound elsewhere is neither written nor in the way; without it, everything is the same."""
+    """What is bound elsewhere is neither written nor in the way; without it, everything is the same.
+
+    But for what limits say that run over all hosts: what one has booked elsewhere counts for their own bookings here,
+    and for those of their group.
+    """
     records, agenda = snapshot.records, decide_tick(snapshot)
     before = {row.id: row.host for row in records.reservations}
     for row in (*agenda.rows, *agenda.drops):
@@ -139,11 +143,17 @@ def test_rows_of_other_hosts_are_left_alone_and_change_nothing_but_what_their_ho
         if isinstance(row, Assignment):
             assert row.slot.gpu.startswith("g")
     ours = tuple(row for row in records.reservations if row.host in {"", "h"})
-    theirs = {row.id: row.owner for row in records.reservations if row not in ours}
+    theirs = {row.id: row for row in records.reservations if row not in ours}
     alone = replace(snapshot, records=replace(records, reservations=ours))
-    together = POLICY.groups["vision"].members  # what one of them has booked elsewhere counts for the others' limit
-    if not any(row.reservation in theirs for row in records.assignments) and not {*theirs.values(), ""} & {*together}:
+    bound, together = _with_bookings(theirs.values()), {*POLICY.groups["vision"].members}
+    if bound & together:
+        bound |= together
+    if not any(row.reservation in theirs for row in records.assignments) and not bound & _with_bookings(ours):
         assert decide_tick(alone) == agenda
+
+
+def _with_bookings(rows: Iterable[Reservation]) -> set[str]:
+    return {row.owner for row in rows if row.kind is Kind.BOOKING}
 
 
 @given(snapshot=SITES)
