@@ -91,7 +91,7 @@ def _uses(_policy: Policy) -> dict[tuple[str, str, frozenset[str], tuple[int, ..
 def cards_of(snapshot: Snapshot, person: str, *, class_name: str = "") -> int:
     """How many slots a person's instances hold or have been promised, in one class or in all."""
     count = tally(snapshot.records)
-    return count.had_in[person, class_name] if class_name else count.had[person]
+    return count.had_in.get((person, class_name), 0) if class_name else count.had.get(person, 0)
 
 
 def _group_reasons(snapshot: Snapshot, request: GpuRequest, entitled: Entitlement) -> list[Reason]:

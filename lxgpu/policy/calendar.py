@@ -16,8 +16,7 @@ from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.plan import Reason
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.lookup import by_card, promised_by_pool
-from lxgpu.policy.placement import matching, unlendable
-from lxgpu.policy.tables import once
+from lxgpu.policy.placement import by_host, matching, unlendable
 
 _WAYS = {
     "closed": "closed by an admin",
@@ -134,7 +133,7 @@ def capacity(snapshot: Snapshot, pool: str) -> int:
     return sum(gpu.model == pool and gpu.uuid not in unfit for gpu in snapshot.seen.gpus)
 
 
-@once
+@by_host
 def out_of_service(snapshot: Snapshot) -> Mapping[str, Reason]:
     """Cards that nobody can be promised, by UUID: closed, quarantined, sick or foreign. Held ones are in service."""
     records = snapshot.records

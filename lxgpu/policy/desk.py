@@ -194,10 +194,12 @@ class Desk:
 
     def lanes(self) -> dict[tuple[str, str], list[Reservation]]:
         """The requests that wait and may have cards of this host, by person and class, oldest first."""
-        rows = chain(*(self._reservations.of(lookup.queued, host) for host in {self.given.seen.host, ""}))
         found: defaultdict[tuple[str, str], list[Reservation]] = defaultdict(list)
-        for row in sorted(rows, key=attrgetter("created_at", "id")):
-            found[row.owner, row.class_name].append(row)
+        for (host, owner, class_name), rows in self._reservations.found(lookup.queued).items():
+            if host in {self.given.seen.host, ""}:
+                found[owner, class_name] += rows
+        for lane in found.values():
+            lane.sort(key=attrgetter("created_at", "id"))
         return found
 
     def claims(self) -> list[Reservation]:

@@ -1,12 +1,13 @@
 """What people have used of late, so that those who used little come first when many wait. Pure.
 
-A GPU-second that was used one half-life ago counts half. Unknown beginnings count nothing: what is not known is not
-held against anybody.
+A GPU-second that was used one half-life ago counts half. Sums are exact, so that they do not depend on an order.
+Unknown beginnings count nothing: what is not known is not held against anybody.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import chain
@@ -34,7 +35,7 @@ def looks_back_s(policy: Policy) -> int:
 def used_s(snapshot: Snapshot, person: str, since: datetime) -> float:
     """GPU-seconds that a person had from an instant until now."""
     times = chain(_had_before(snapshot, person), _has(snapshot, person))
-    return sum(max(0.0, (end - max(start, since)).total_seconds()) for start, end in times)
+    return math.fsum(max(0.0, (end - max(start, since)).total_seconds()) for start, end in times)
 
 
 def decayed_use(snapshot: Snapshot, person: str) -> float:
@@ -42,13 +43,9 @@ def decayed_use(snapshot: Snapshot, person: str) -> float:
     half_life, now = snapshot.policy.rules.bookings.half_life_s, snapshot.now
     past = past_use(snapshot.past)
     names = names_with_past(snapshot.past, snapshot.records.instances, person)
-    before = sum(past.decayed(name, half_life, now) for name in names)
-    has = 0.0
-    powers: dict[datetime, float] = {}  # cards that were attached together
-    for start, _ in _has(snapshot, person):
-        if start not in powers:
-            powers[start] = 1.0 - half_power(now - start, half_life)
-        has += powers[start]
+    before = math.fsum(past.decayed(name, half_life, now) for name in names)
+    since = Counter(start for start, _ in _has(snapshot, person))  # cards that were attached together
+    has = math.fsum(cards * (1.0 - half_power(now - start, half_life)) for start, cards in since.items())
     return before + has * half_life / math.log(2)
 
 

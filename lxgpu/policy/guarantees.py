@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -83,7 +83,7 @@ class Guarantees:
             self._entitled[person] = entitlement(self._snapshot, person)
         return self._entitled[person]
 
-    def had(self, person: str) -> Sequence[Assignment]:
+    def had(self, person: str) -> Collection[Assignment]:
         """The live assignments of a person's instances, on all hosts."""
         return live_of(self._snapshot.records, person)
 

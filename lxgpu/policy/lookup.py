@@ -106,12 +106,14 @@ ordered = Groups[Reservation, str](
     lambda row: row.host if row.state is ReservationState.WAITING and row.no_warning else None
 )
 """What waits by an admin's word, by host."""
-queued = Groups[Reservation, str](
+queued = Groups[Reservation, tuple[str, str, str]](
     lambda row: (
-        row.host if row.kind is Kind.REQUEST and row.state is ReservationState.WAITING and not row.no_warning else None
+        (row.host, row.owner, row.class_name)
+        if row.kind is Kind.REQUEST and row.state is ReservationState.WAITING and not row.no_warning
+        else None
     )
 )
-"""Requests in the queue by host; an admin's word is in no queue."""
+"""Requests in the queue by host, person and class; an admin's word is in no queue."""
 bookings_by_owner = Groups[Reservation, str](
     lambda row: row.owner if row.kind is Kind.BOOKING and row.open and row.start and row.until else None
 )

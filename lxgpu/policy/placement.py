@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from lxgpu.figures import n_gpus
@@ -13,7 +13,7 @@ from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.exclusivity import holdings
 from lxgpu.policy.lookup import by_card, closed_cards, slot_records, stuck_cards
-from lxgpu.policy.tables import once, once_for_each
+from lxgpu.policy.tables import Found, Latest, once, once_for_each
 
 
 def obstacles(records: Records, seen: Observation) -> dict[str, Reason]:
@@ -37,7 +37,23 @@ def blocked(snapshot: Snapshot) -> Mapping[str, Reason]:
     return obstacles(snapshot.records, snapshot.seen)
 
 
-@once_for_each
+def had_here(snapshot: Snapshot) -> tuple[object, ...]:
+    """All that says who has a host's cards and what stands against them: who holds and is promised each, and the rest.
+
+    Cards that LXD passes without lxgpu may be any.
+    """
+    records, seen = snapshot.records, snapshot.seen
+    had = by_card(records.assignments)
+    foreign = records.assignments if holdings(seen) else None
+    return (seen, records.slots, records.cards, foreign, *(had.get(gpu.uuid) for gpu in seen.gpus))
+
+
+def by_host(find: Callable[[Snapshot], Found]) -> Latest[Snapshot, Found]:
+    """As a decorator: what is found anew only when the host's cards have changed hands."""
+    return Latest(find, key=lambda snapshot: snapshot.seen.host, rests_on=had_here)
+
+
+@by_host
 def free_cards(snapshot: Snapshot) -> tuple[Gpu, ...]:
     """The host's cards that could be lent now: those without an obstacle."""
     had, unfit = by_card(snapshot.records.assignments), unlendable(snapshot.records, snapshot.seen)

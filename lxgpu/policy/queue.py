@@ -80,7 +80,7 @@ class Line:
     def __init__(self, snapshot: Snapshot, lanes: Mapping[Lane, Sequence[Reservation]]) -> None:
         """`lanes` are the requests by person and class, oldest first."""
         self._snapshot, self._lanes = snapshot, lanes
-        self._use = cache(lambda person: decayed_use(snapshot, person))
+        self._shares: dict[str, tuple[float, float]] = {}
         self._added: Counter[str] = Counter()
         self._entitled: Callable[[str], Entitlement] = cache(lambda person: entitlement(snapshot, person))
         self._total = cache(lambda name: snapshot.policy.group_total(name, snapshot.now).guaranteed)
@@ -125,7 +125,7 @@ class Line:
     def _room(self, person: str, gpus: int) -> bool:
         """Whether so many more cards are within a person's guarantee, or that of a group of theirs."""
         entitled = self._entitled(person)
-        return self._held[person] + self._placed[person] + gpus <= entitled.guaranteed or any(
+        return self._held.get(person, 0) + self._placed.get(person, 0) + gpus <= entitled.guaranteed or any(
             self._held_together[name] + self._placed[f"@{name}"] + gpus <= total
             for name in entitled.groups
             if (total := self._total(name))
@@ -162,7 +162,11 @@ class Line:
         return count
 
     def _share(self, person: str) -> float:
-        return (self._use(person) + self._added[person]) / max(self._entitled(person).weight, 1e-9)
+        if person not in self._shares:
+            used = decayed_use(self._snapshot, person)
+            self._shares[person] = used, max(self._entitled(person).weight, 1e-9)
+        used, weight = self._shares[person]
+        return (used + self._added.get(person, 0)) / weight
 
     def _priority(self, person: str, class_name: str) -> int:
         chosen = self._snapshot.policy.classes.get(class_name or self._entitled(person).class_name)

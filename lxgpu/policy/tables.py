@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
+from operator import is_
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -29,6 +30,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 _KEPT = 8
 """So many tables of a kind are remembered, those that were asked about last: of one decision, and of the one before."""
+_MOST = 4096
+"""So many keys are remembered at the most: hosts."""
 
 
 class Once(Generic[Table, Found]):
@@ -76,6 +79,36 @@ once = Once
 """As a decorator."""
 once_for_each = partial(Once, kept=16)
 """The same of what hosts showed, of which several look in turn."""
+
+
+class Latest(Generic[Item, Found]):
+    """A function that is worked out again only when anything that it rests on is another one; the latest by key.
+
+    What it rests on is compared by identity: rows never change, and tables hand on the groups that stay the same.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[Item], Found],
+        *,
+        key: Callable[[Item], Hashable],
+        rests_on: Callable[[Item], tuple[object, ...]],
+    ) -> None:
+        self._find, self._key, self._rests_on = find, key, rests_on
+        self._known: dict[Hashable, tuple[tuple[object, ...], Found]] = {}
+        update_wrapper(self, find)
+
+    def __call__(self, item: Item) -> Found:
+        """What the function finds."""
+        key, rests_on = self._key(item), self._rests_on(item)
+        known = self._known.get(key)
+        if known is not None and len(known[0]) == len(rests_on) and all(map(is_, known[0], rests_on)):
+            return known[1]
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        found = self._find(item)
+        self._known[key] = rests_on, found
+        return found
 
 
 class Groups(Once[tuple[Item, ...], Mapping[Key, Sequence[Item]]]):
@@ -156,6 +189,10 @@ class Working(Generic[Row]):
     def of(self, groups: Groups[Row, Key], key: Key) -> Collection[Row]:
         """The rows of one group."""
         return self._overlay(groups).of(key)
+
+    def found(self, groups: Groups[Row, Key]) -> Mapping[Key, Sequence[Row]]:
+        """All groups."""
+        return self._overlay(groups).found()
 
     def put(self, row: Row) -> None:
         """A row as it is to be."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from lxgpu.model.assignment import KEPT, LIVE, Assignment, AssignmentState
 from lxgpu.model.instance import Instance
@@ -20,14 +19,17 @@ class Tally:
     """What people hold and are promised; what an instance had that is gone counts for the person of its name.
 
     `had` counts slots by person, `had_in` by person and class; one in quarantine is nobody's. `kept` counts those that
-    are kept for now, of instances that are known.
+    are kept for now, of instances that are known. `live` are the assignments themselves that take a slot, by id.
     """
 
     def __init__(self, owners: Mapping[str, str], before: Tally | None = None) -> None:
         self.owners = owners
-        self.had: Counter[str] = before.had.copy() if before else Counter()
-        self.had_in: Counter[tuple[str, str]] = before.had_in.copy() if before else Counter()
-        self.kept: Counter[str] = before.kept.copy() if before else Counter()
+        self.had: dict[str, int] = dict(before.had) if before else {}
+        self.had_in: dict[tuple[str, str], int] = dict(before.had_in) if before else {}
+        self.kept: dict[str, int] = dict(before.kept) if before else {}
+        self.live: dict[str, dict[str, Assignment]] = dict(before.live) if before else {}
+        self._own: set[str] = set()
+        """Of whom `live` is this count's own by now."""
 
     def after(self, moved: Iterable[Moved], owners: Mapping[str, str]) -> Tally:
         """The count after some rows became others, or other people's."""
@@ -48,16 +50,30 @@ class Tally:
             _add(self.had_in, (person, row.class_name), number)
         if row.state in KEPT and row.instance in self.owners:
             _add(self.kept, person, number)
+        if row.state in LIVE:
+            self._has(person, row, number)
+
+    def _has(self, person: str, row: Assignment, number: int) -> None:
+        if person not in self._own:
+            self._own.add(person)
+            self.live[person] = dict(self.live.get(person, ()))
+        if number > 0:
+            self.live[person][row.id] = row
+        else:
+            del self.live[person][row.id]
 
 
-def _add(count: Counter[Key], key: Key, number: int) -> None:
+def _add(count: dict[Key, int], key: Key, number: int) -> None:
     """Who has nothing is in no count."""
-    count[key] += number
-    if not count[key]:
+    after = count.get(key, 0) + number
+    if after:
+        count[key] = after
+    else:
         del count[key]
 
 
 _NOTHING = Tally({})
+_NONE: dict[str, Assignment] = {}
 
 
 def tally(records: Records) -> Tally:
@@ -73,24 +89,11 @@ def recount(before: Records, after: Records, moved: Iterable[Moved]) -> None:
         _counts(after.assignments).remember(after.instances, count)
 
 
-def live_of(records: Records, person: str) -> Sequence[Assignment]:
-    """The assignments that take a slot and are a person's, on all hosts."""
-    return _live(records.assignments)(records.instances).get(person, ())
+def live_of(records: Records, person: str) -> Collection[Assignment]:
+    """The assignments that take a slot and are a person's, on all hosts, in no order."""
+    return tally(records).live.get(person, _NONE).values()
 
 
 @once
 def _counts(rows: tuple[Assignment, ...]) -> Once[tuple[Instance, ...], Tally]:
     return Once(lambda instances: _NOTHING.after(((None, row) for row in rows), owners_by_instance(instances)))
-
-
-@once
-def _live(rows: tuple[Assignment, ...]) -> Once[tuple[Instance, ...], Mapping[str, Sequence[Assignment]]]:
-    return Once(lambda instances: _by_person(rows, owners_by_instance(instances)))
-
-
-def _by_person(rows: Iterable[Assignment], owners: Mapping[str, str]) -> Mapping[str, Sequence[Assignment]]:
-    found: defaultdict[str, list[Assignment]] = defaultdict(list)
-    for row in rows:
-        if row.state in LIVE:
-            found[owners.get(row.instance, row.instance)].append(row)
-    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import inf
 from typing import Protocol
 
@@ -16,6 +18,8 @@ _STEP = 500
 VAIN, VAIN_EACH = 5_000, 100
 """So many stops of batch jobs, and so many more for each, without any work saved or job done are no simulation."""
 _LOOK = 1024
+_SELDOM = 50_000
+"""After so many new objects Python looks for rings of garbage: a run makes hardly any, and very many rows."""
 
 
 class Rule(Protocol):
@@ -42,6 +46,21 @@ def play(floor: Floor, rule: Rule, *, progress: Progress = lambda _done: None) -
     Raises:
         LxgpuError: `internal`: the rule stops batch jobs over and over, and nobody gets on; it would never end.
     """
+    with _seldom_collecting():
+        _play(floor, rule, progress)
+
+
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(_SELDOM, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _play(floor: Floor, rule: Rule, progress: Progress) -> None:
     jobs: Sequence[Job] = floor.jobs
     come, count, told, vain = 0, len(jobs), _STEP, _Vain(floor)
     while True:

@@ -123,6 +123,7 @@ def test_what_people_have_is_handed_on_as_counting_every_row_says(snapshot: Snap
     for one in (records, without, back):
         found, counted = tally(one), tally(replace(one, assignments=(*one.assignments,)))
         assert (found.had, found.had_in, found.kept) == (counted.had, counted.had_in, counted.kept)
+        assert {who: rows for who, rows in found.live.items() if rows} == counted.live
 
 
 @settings(max_examples=200)
