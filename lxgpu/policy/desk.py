@@ -232,6 +232,10 @@ class Desk:
         """The slots promised to a reservation and not attached yet."""
         return self._of(reservation, live=False)
 
+    def kept_for(self, reservation: str) -> Collection[Assignment]:
+        """The assignments that hold slots for a reservation, or promise them to it, in no order."""
+        return self._assignments.of(lookup.by_reservation, reservation)
+
     def held_by(self, instance: str) -> Collection[Assignment]:
         """The live assignments of an instance."""
         return self._assignments.of(lookup.by_instance, instance)

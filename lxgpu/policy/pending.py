@@ -45,11 +45,10 @@ def adoptable(desk: Desk, row: Reservation) -> list[Assignment]:
 
     What another booking of theirs counts on already is not counted twice.
     """
-    if row.kind is Kind.RETURN:
+    held = () if row.kind is Kind.RETURN else desk.held_by(row.instance)
+    if not held:
         return []
-    mine = [
-        item for item in desk.held_by(row.instance) if item.state is AssignmentState.ACTIVE and not _booked(desk, item)
-    ]
+    mine = [item for item in held if item.state is AssignmentState.ACTIVE and not _booked(desk, item)]
     mine.sort(key=lease_age)
     others = [one for one in desk.preparing(row.instance) if _before(one, row)] if mine else []
     if others:

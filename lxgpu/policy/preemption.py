@@ -63,11 +63,11 @@ def candidates(snapshot: Snapshot, need: Need) -> tuple[Unit, ...]:
     counted = ledger(snapshot, need.reservation)
     if not any_ground(snapshot, need, counted):
         return ()
-    asked, known = _asked(snapshot, need, counted), _found(snapshot)
-    if asked not in known:
+    key, known = asked(snapshot, need, counted), _found(snapshot)
+    if key not in known:
         judge = _Judge(snapshot, need, counted)
-        known[asked] = tuple(unit for stake in judge.stakes if (unit := judge.unit(stake)) is not None)
-    return known[asked]
+        known[key] = tuple(unit for stake in judge.stakes if (unit := judge.unit(stake)) is not None)
+    return known[key]
 
 
 @once_for_each
@@ -76,7 +76,7 @@ def _found(_snapshot: Snapshot) -> dict[Hashable, tuple[Unit, ...]]:
     return {}
 
 
-def _asked(snapshot: Snapshot, need: Need, counted: Guarantees) -> Hashable:
+def asked(snapshot: Snapshot, need: Need, counted: Guarantees) -> Hashable:
     """All of a need that says who may be taken for it: neither until when it is, nor whose it is who has nothing."""
     rows = snapshot.records.assignments
     return (

@@ -37,6 +37,8 @@ def meet(desk: Desk, *, free_only: bool = False) -> None:
     failed: set[Hashable] = set()
     grants = Grants(desk)
     for row in turns:
+        if grants.refused(row):
+            continue
         need = need_of(desk, row)
         if need.gpus <= 0:
             if no_room(desk.snapshot, need, at=desk.now) is None:

@@ -43,6 +43,15 @@ class Grants:
             known[key] = not admit(self._desk.snapshot, wanted)
         return known[key]
 
+    def refused(self, row: Reservation) -> bool:
+        """Whether one that has nothing yet asks for what its owner was refused before: that needs no long look."""
+        return (
+            row.state is ReservationState.WAITING
+            and self._known[row.owner].get((row.class_name, row.gpus)) is False
+            and not self._desk.held_by(row.instance)
+            and not self._desk.kept_for(row.id)
+        )
+
     def forget(self, owner: str) -> None:
         """Something was promised to somebody, who has more than before, and whose groups have."""
         policy, now = self._desk.given.policy, self._desk.now
