@@ -159,6 +159,8 @@ SHAPES: dict[str, object] = {
         "policy": {"ok": True, "error": ""},
         "figures": {"ticks": 0, "ticks_s": 0.0, "last_s": 0.0, "within": [0], "failures": {}, "events": {}},
     },
+    "keys": {"person": "", "fingerprint": "", "type": "", "comment": "", "options": "", "added_at": ""},
+    "invitations": {"person": "", "state": "", "expires": ""},
     "error": {
         "code": "",
         "message": "",

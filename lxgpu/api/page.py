@@ -20,9 +20,9 @@ from lxgpu.api.bodies import Enter, NewKey
 from lxgpu.api.desks import Desk, Rooms
 from lxgpu.api.turns import Turns
 from lxgpu.errors import LxgpuError
-from lxgpu.services.newkey import KeyTaken
+from lxgpu.services.newkey import Invited, KeyTaken
 from lxgpu.services.passes import LONGEST_TEXT, PERSON
-from lxgpu.services.visits import Entered, Invited, Visitor
+from lxgpu.services.visits import Entered, Visitor
 
 if TYPE_CHECKING:
     from lxgpu.services.guest import Guests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,12 @@ COLUMNS = (
     Column("PERSON", "person", wide=True),
     Column("OPTIONS", "options", wide=True, text=lambda options: options or "-"),
 )
+ALL = (Column("PERSON", "person"), *(column for column in COLUMNS if column.header != "PERSON"))
+INVITATIONS = (
+    Column("PERSON", "person"),
+    Column("STATE", "state"),
+    Column("UNTIL", "expires", text=lambda at: f"{at:%Y-%m-%d %H:%M} UTC"),
+)
 PERSON = click.argument("person", metavar="NAME", type=params.PERSON)
 
 
@@ -32,16 +39,52 @@ def keys() -> None:
 
 
 @keys.command()
-@PERSON
+@click.argument("person", metavar="[NAME]", type=params.PERSON, required=False)
+@click.option("--invited", is_flag=True, help="The invitations instead: who may bring a key, and until when.")
 @params.output
-def ls(out: Output, person: str) -> None:
-    """List the keys of NAME."""
+def ls(out: Output, person: str | None, *, invited: bool) -> None:
+    """List the keys of NAME, or of everybody; -o wide has the options that stand before a key.
+
+    An invitation that is open takes a key, a used one has taken it and shows how to log in.
+    """
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.services import looking  # noqa: PLC0415
-    from lxgpu.services.keys import views  # noqa: PLC0415
+    from lxgpu.services.keys import everybodys, views  # noqa: PLC0415
 
+    if invited:
+        _invitations(out, person)
+        return
     records = looking.records_of(lambda: wiring.inventory(read_only=True))
-    _show(out, views(records, person), person)
+    if person is None:
+        out.items("keys", everybodys(records), ALL, empty="nobody has keys; lxgpu keys add NAME FILE gives one")
+    else:
+        _tell_invited(out, person)
+        _show(out, views(records, person), person)
+
+
+def _tell_invited(out: Output, person: str) -> None:
+    """Who has been invited may have no key yet; only root can tell."""
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services.invitations import views  # noqa: PLC0415
+
+    with suppress(LxgpuError):
+        for one in views(wiring.settings().state_dir, datetime.now(UTC)):
+            if (one.person, one.state) == (person, "open"):
+                out.screen.note(f"{person} is invited to bring a key until {one.expires:%Y-%m-%d %H:%M} UTC")
+
+
+def _invitations(out: Output, person: str | None) -> None:
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.services.invitations import views  # noqa: PLC0415
+
+    found = views(wiring.settings().state_dir, datetime.now(UTC))
+    mine = [one for one in found if person in {None, one.person}]
+    empty = f"{person or 'nobody'} has {'no' if person else 'an'} invitation; lxgpu keys invite NAME makes one"
+    out.items("invitations", mine, INVITATIONS, empty=empty)
 
 
 @keys.command()
@@ -112,8 +155,9 @@ def rm(out: Output, person: str, fingerprint: str, *, dry_run: bool, yes: bool) 
 def invite(out: Output, person: str, *, for_s: int | None, withdraw: bool, dry_run: bool, yes: bool) -> None:
     """Print a one-time address at which NAME brings a public key, in a browser.
 
-    It takes one key, which counts as if you had added it, and opens once. Whoever has the address can use it: hand it
-    to NAME alone. A new one makes an earlier one void.
+    It takes one key, which counts as if you had added it, and shows how to log in from then on, also when the container
+    is made later. Whoever has the address can use it: hand it to NAME alone. A new one makes an earlier one void.
+    `keys ls --invited` lists them.
     """
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli.web import show_address  # noqa: PLC0415
@@ -123,11 +167,11 @@ def invite(out: Output, person: str, *, for_s: int | None, withdraw: bool, dry_r
         raise LxgpuError("usage", "--for goes with no --withdraw", fix=f"lxgpu keys invite {person} --for 7d")
     del yes  # nobody loses anything by it
     life = links.INVITE_LIFE if for_s is None else timedelta(seconds=for_s)
-    plan = linkplans.plan_withdraw(person) if withdraw else linkplans.plan_invite(person, life=life)
-    if dry_run:
-        out.plan(plan)
-        return
+    links.check_life(person, life)
     site = wiring.site(out.screen.note)
+    if dry_run:
+        out.plan(linkplans.plan_withdraw(site, person) if withdraw else linkplans.plan_invite(site, person, life=life))
+        return
     if withdraw:
         there = links.withdraw(site, person)
         out.screen.note(f"the invitation of {person} is void" if there else f"{person} has no invitation")

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.errors import LxgpuError
+from lxgpu.instants import format_utc
 from lxgpu.regular import open_regular
+from lxgpu.services.invitations import open_until
 from lxgpu.services.site import Site
 
 COMMAND_S = 15.0
@@ -24,8 +26,9 @@ MADE = "keys"
 def keys_for(site: Site, person: str) -> tuple[PublicKey, ...]:
     """The keys of a person who gave none on the command line.
 
-    The inventory's, else /etc/lxgpu/keys/NAME.pub, else the keys command's, else the host account's; with none at
-    all a pair is made, and the place of the private key is said, to be handed over once.
+    The inventory's, else /etc/lxgpu/keys/NAME.pub, else the keys command's, else the host account's. With none at
+    all a pair is made, and the place of the private key is said, to be handed over once; but not for who was invited to
+    bring one, who gets none until then.
     """
     known = [key.line for key in site.inventory.read().keys if key.person == person]
     if known:
@@ -39,7 +42,11 @@ def keys_for(site: Site, person: str) -> tuple[PublicKey, ...]:
         text = source()
         if text.strip():
             return parse_keys(text)
-    return (_made(site, person),)
+    until = open_until(site, person)
+    if until is None:
+        return (_made(site, person),)
+    site.say(f"{person} has no key yet, and is invited to bring one until {format_utc(until)}: none is made")
+    return ()
 
 
 def private_key_path(site: Site, person: str) -> Path:

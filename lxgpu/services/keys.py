@@ -51,6 +51,11 @@ def views(records: Records, person: str) -> tuple[KeyView, ...]:
     return tuple(_view(key) for key in mine)
 
 
+def everybodys(records: Records) -> tuple[KeyView, ...]:
+    """The keys of all people, by name, each one's oldest first."""
+    return tuple(_view(key) for key in sorted(records.keys, key=lambda key: (key.person, key.added_at, key.line)))
+
+
 def plan_add(site: Site, person: str, keys: Sequence[PublicKey]) -> Plan:
     """What adding would do; nothing is written."""
     records = site.inventory.read()

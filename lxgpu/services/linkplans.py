@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from lxgpu.instants import format_utc
 from lxgpu.model.names import check_person
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
+from lxgpu.services.invitations import open_until, views
 from lxgpu.services.links import INVITE_LIFE, check_life, link_mark, open_ones, theirs
 from lxgpu.services.passbook import PassReader
 from lxgpu.services.passes import LIFE, PassKind
@@ -32,16 +34,19 @@ def plan_close(site: Site, name: str = "") -> Plan:
     return _plan("close", name or VIEWERS, why) if number else Plan(Verdict.GRANTED)
 
 
-def plan_invite(person: str, *, life: timedelta = INVITE_LIFE) -> Plan:
+def plan_invite(site: Site, person: str, *, life: timedelta = INVITE_LIFE) -> Plan:
     """An invitation. Errors: those of `links.invite`."""
     check_life(check_person(person), life)
-    opens = short_duration(life.total_seconds())
-    return _plan("invite", person, f"takes one key, within {opens}; the invitation there is, if any, is void")
+    there = open_until(site, person)
+    void = f"; the one until {format_utc(there)} is void then" if there else ""
+    return _plan("invite", person, f"takes one key, within {short_duration(life.total_seconds())}{void}")
 
 
-def plan_withdraw(person: str) -> Plan:
-    """The end of an invitation."""
-    return _plan("withdraw", check_person(person), "the invitation there is, if any, is void")
+def plan_withdraw(site: Site, person: str) -> Plan:
+    """The end of an invitation, open or used; without steps when there is none."""
+    there = views(site.settings.state_dir, site.clock.now())
+    mine = [f"{one.state} until {format_utc(one.expires)}" for one in there if one.person == check_person(person)]
+    return _plan("withdraw", person, "; ".join(mine)) if mine else Plan(Verdict.GRANTED)
 
 
 def _plan(do: str, whose: str, why: str) -> Plan:

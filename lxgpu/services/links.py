@@ -1,4 +1,8 @@
-"""One-time addresses of the page: links of containers and viewers, invitations for newcomers; made, and made void."""
+"""One-time addresses of the page: links of containers and viewers, invitations for newcomers; made, and made void.
+
+A pass is written first, then its line of history, and only then its text goes out: nobody has one that the history does
+not know of, and none opens anything after the history says that it is over.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from lxgpu.model.instance import InstanceState
 from lxgpu.model.names import check_person
 from lxgpu.model.snapshot import Records
 from lxgpu.services.passbook import passes_of
-from lxgpu.services.passes import LIFE, LIVES, Pass, PassKind, called, ended, issued, mark_of, new_text
+from lxgpu.services.passes import LIFE, LIVES, OF_CONTAINERS, Pass, PassKind, called, ended, issued, mark_of, new_text
 from lxgpu.services.site import Site
 from lxgpu.services.unknown import no_container
 
@@ -71,7 +75,7 @@ def close(site: Site, name: str = "") -> int:
 
 def theirs(records: Records, passes: Iterable[Pass], name: str) -> frozenset[Pass]:
     """The sessions and links of a container, or those of all viewers without a name."""
-    return frozenset(one for one in passes if one.kind is not PassKind.INVITE and called(records, one) == name)
+    return frozenset(one for one in passes if one.kind in OF_CONTAINERS and called(records, one) == name)
 
 
 def open_ones(passes: Iterable[Pass], now: datetime) -> list[Pass]:
@@ -100,10 +104,13 @@ def invite(site: Site, person: str, *, life: timedelta = INVITE_LIFE) -> Address
 
 
 def withdraw(site: Site, person: str) -> bool:
-    """Make a person's invitation void; False when there was none."""
+    """Make a person's invitation void, one that took its key too; False when there was none."""
     with passes_of(site) as book:
-        left = ended(book.passes, PassKind.INVITE, person)
+        left = ended(ended(book.passes, PassKind.INVITE, person), PassKind.JOINED, person)
         gone, book.passes = len(left) < len(book.passes), left
+    if gone:
+        with site.write() as tx:
+            tx.event("invite_withdrawn", person)
     return gone
 
 

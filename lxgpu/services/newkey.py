@@ -1,17 +1,19 @@
-"""The first key of a newcomer, whom an invitation lets bring one."""
+"""The first key of a newcomer, whom an invitation lets bring one, and what it shows them from then on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.errors import LxgpuError
+from lxgpu.instants import format_utc
 from lxgpu.services import keys
 from lxgpu.services.cardmemory import CardMemory
 from lxgpu.services.contact import with_contact
 from lxgpu.services.passbook import passes_of
-from lxgpu.services.passes import LIVES, Pass, PassKind, brought_back, found, used
+from lxgpu.services.passes import LIVES, Pass, PassKind, brought_back, found, joined
 from lxgpu.services.report import ssh_host
 from lxgpu.services.site import Site
 from lxgpu.services.views import SshView
@@ -21,14 +23,42 @@ Find = Callable[[str, PassKind], Pass | None]
 """The pass of a kind that a text opens, by what was read last."""
 
 
+_LOOKED_BACK = 1000
+"""Among so many of the newest keys that were added it is looked whether one is of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyTaken:
     """A newcomer's key is known now. `ssh` is where it lets them in, None while there is no container."""
 
     name: str
     fingerprint: str
+    comment: str
     ssh: SshView | None
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Invited:
+    """A newcomer who was invited to bring a key, until when, and whom to ask; `taken` once it was brought."""
+
+    name: str
+    expires: datetime
+    contact: str
+    taken: KeyTaken | None = None
+
+
+def invited(site: Site, find: Find, token: str) -> Invited:
+    """Who an invitation is for, and what it shows by now; it is not used up.
+
+    Raises:
+        LxgpuError: `not_allowed`: it is over, or the key that it took was taken away.
+    """
+    after = find(token, PassKind.JOINED)
+    mine = after or find(token, PassKind.INVITE)
+    if mine is None:
+        raise uninvited(site)
+    return Invited(mine.name, mine.expires, site.policy().contact, shown(site, after) if after else None)
 
 
 def take_key(site: Site, find: Find, token: str, key: str) -> KeyTaken:
@@ -40,19 +70,37 @@ def take_key(site: Site, find: Find, token: str, key: str) -> KeyTaken:
         LxgpuError: `bad_key` (the invitation still stands); `not_allowed`; what `keys.add` raises where it did not get
             as far as writing the key down (it stands too).
     """
-    if find(token, PassKind.INVITE) is None and find(token, PassKind.USED) is None:
+    if find(token, PassKind.INVITE) is None and find(token, PassKind.JOINED) is None:
         raise uninvited(site)  # before anything is done that strangers could have done again and again
     given = parse_keys(key)
     if len(given) != 1:
         raise LxgpuError("bad_key", f"one key is wanted, and these are {len(given)}", fix="paste one line")
-    mine = _used_up(site, token, given[0])
-    said = list[str]()
-    if not (mine.kind is PassKind.USED and _known(site, mine.name, given[0])):
-        said += _added(site, mine, given[0])
-    ssh = _way(site, mine.name)
-    kept = with_contact("your key is kept for your container, which your admin makes", site.policy().contact)
-    text = "your key is known" if ssh else kept
-    return KeyTaken(mine.name, given[0].fingerprint, ssh, "; ".join([text, *said]))
+    before, after = _used_up(site, token, given[0])
+    said = [] if _line(site, after) else _added(site, before, after, given[0])
+    taken = shown(site, after)
+    if taken is None:
+        raise uninvited(site)
+    return replace(taken, text="; ".join([taken.text, *said]))
+
+
+def shown(site: Site, joined: Pass) -> KeyTaken | None:
+    """What an invitation shows that took a key: how to log in, as soon as that is possible.
+
+    None while the key is still to be written down, as where that was broken off.
+
+    Raises:
+        LxgpuError: `not_allowed`: the key was taken away since.
+    """
+    line = _line(site, joined)
+    if line is None and _was_added(site, joined):
+        raise uninvited(site)
+    if line is None:
+        return None
+    ssh, contact = _way(site, joined.name), site.policy().contact
+    later = f"this address shows how to log in once it is made, until {format_utc(joined.expires)}"
+    kept = with_contact(f"your key is kept for your container, which your admin makes; {later}", contact)
+    comment = parse_keys(line)[0].comment
+    return KeyTaken(joined.name, joined.mark, comment, ssh, "your key is known" if ssh else kept)
 
 
 def uninvited(site: Site) -> LxgpuError:
@@ -62,39 +110,47 @@ def uninvited(site: Site) -> LxgpuError:
     return LxgpuError("not_allowed", "this invitation is used up, or over", why=why, fix=fix)
 
 
-def _used_up(site: Site, token: str, key: PublicKey) -> Pass:
-    """The invitation that a text opens, which from now on takes that key alone."""
+def _used_up(site: Site, token: str, key: PublicKey) -> tuple[Pass, Pass]:
+    """The invitation that a text opens, before and after it took the key, which alone it takes from then on."""
+    now = site.clock.now()
     with passes_of(site) as book:
-        mine = found(book.passes, token, PassKind.INVITE, now=site.clock.now())
+        mine = found(book.passes, token, PassKind.INVITE, now=now)
         if mine is not None:
-            book.passes = used(book.passes, mine, mark=key.fingerprint)
-            return mine
-        before = found(book.passes, token, PassKind.USED, now=site.clock.now())
-    if before is None or before.mark != key.fingerprint:
+            book.passes, after = joined(book.passes, mine, mark=key.fingerprint, now=now)
+            return mine, after
+        again = found(book.passes, token, PassKind.JOINED, now=now)
+    if again is None or again.mark != key.fingerprint or (_line(site, again) is None and _was_added(site, again)):
         raise uninvited(site)
-    return before
+    return again, again
 
 
-def _added(site: Site, mine: Pass, key: PublicKey) -> list[str]:
+def _added(site: Site, before: Pass, after: Pass, key: PublicKey) -> list[str]:
     """Add the key; what there is to say of that."""
     said = list[str]()
     # What the daemon remembers of its looks is its own: it is at work in another thread.
-    newcomers = replace(site, actor=f"{mine.name} (invited)", say=said.append, watch=Watch(), cards=CardMemory())
+    newcomers = replace(site, actor=f"{after.name} (invited)", say=said.append, watch=Watch(), cards=CardMemory())
     try:
-        keys.add(newcomers, mine.name, [key])
+        keys.add(newcomers, after.name, [key])
     except BaseException as error:
-        if not isinstance(error, LxgpuError) or not _known(site, mine.name, key):
-            if mine.kind is PassKind.INVITE:
+        if not isinstance(error, LxgpuError) or _line(site, after) is None:
+            if before.kind is PassKind.INVITE:
                 with passes_of(site) as book:
-                    book.passes = brought_back(book.passes, mine)
+                    book.passes = brought_back(book.passes, before)
             raise
         said.append(f"it counts when your container starts next: {error.brief}")
     return said
 
 
-def _known(site: Site, person: str, key: PublicKey) -> bool:
+def _line(site: Site, joined: Pass) -> str | None:
+    """The key that an invitation took, as it is known; None where it is not."""
     rows = site.inventory.read().keys
-    return any((row.person, row.fingerprint) == (person, key.fingerprint) for row in rows)
+    return next((row.line for row in rows if (row.person, row.fingerprint) == (joined.name, joined.mark)), None)
+
+
+def _was_added(site: Site, joined: Pass) -> bool:
+    """Whether the key was written down once: where it is not known now, somebody took it away."""
+    added = site.inventory.events(kinds=("key_added",), limit=_LOOKED_BACK)
+    return any((one.detail.get("person"), one.detail.get("key")) == (joined.name, joined.mark) for one in added)
 
 
 def _way(site: Site, person: str) -> SshView | None:

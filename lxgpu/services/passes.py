@@ -23,18 +23,24 @@ LIVES = frozenset({InstanceState.READY, InstanceState.SUSPENDED})
 
 
 class PassKind(StrEnum):
-    """A `link` becomes a session, once; an `invite` takes a newcomer's key, once; a `session` is a browser's.
+    """A `link` becomes a session, once; a `session` is a browser's.
 
-    One of the first two that was taken is `used` until its time is over, since the answer may not have been heard.
+    A link that was taken is `used` until its time is over, since the answer may not have been heard. An `invite` takes
+    a newcomer's key, once, and is `joined` from then on: it shows how to log in.
     """
 
     LINK = "link"
     INVITE = "invite"
     SESSION = "session"
     USED = "used"
+    JOINED = "joined"
 
 
+OF_CONTAINERS = frozenset({PassKind.LINK, PassKind.SESSION, PassKind.USED})
+"""Kinds that are a container's, or a viewer's; the others are a person's."""
 LIFE = {PassKind.LINK: timedelta(minutes=10), PassKind.INVITE: timedelta(days=7), PassKind.SESSION: timedelta(days=7)}
+SHOWS = timedelta(days=7)
+"""So long at least an invitation shows the way in after it took its key."""
 MOST = {PassKind.LINK: 5, PassKind.INVITE: 1, PassKind.SESSION: 20}
 """So many of a kind one has at a time; one more ends its oldest. A new invite so ends the one before."""
 MOST_VIEWERS = 500
@@ -48,7 +54,7 @@ class Pass:
     """One pass. `name` is a container (of an invite: a person), empty for a viewer, who may only look.
 
     `mark` is which container it was given for: one that is made anew under the name is another, and one that is renamed
-    is the same. `name` is what it was called then. Of an invitation that is used it is the fingerprint of the key.
+    is the same. `name` is what it was called then. Of a joined one it is the fingerprint of the key.
     """
 
     digest: str
@@ -60,7 +66,7 @@ class Pass:
     @property
     def whose(self) -> str:
         """Whose it is: a container, whatever it is called by now, or a person; empty for a viewer."""
-        return self.mark or self.name
+        return self.mark or self.name if self.kind in OF_CONTAINERS else self.name
 
 
 def new_text() -> str:
@@ -89,9 +95,15 @@ def found(passes: Iterable[Pass], text: str, kind: PassKind, *, now: datetime) -
     return hit
 
 
-def used(passes: Iterable[Pass], one: Pass, *, mark: str) -> tuple[Pass, ...]:
-    """The passes with that one used up."""
-    return (*without(passes, one), replace(one, kind=PassKind.USED, mark=mark))
+def used(passes: Iterable[Pass], one: Pass) -> tuple[Pass, ...]:
+    """The passes with that link used up."""
+    return (*without(passes, one), replace(one, kind=PassKind.USED))
+
+
+def joined(passes: Iterable[Pass], one: Pass, *, mark: str, now: datetime) -> tuple[tuple[Pass, ...], Pass]:
+    """The passes with an invite that has taken the key of that fingerprint; an earlier one of theirs goes."""
+    made = replace(one, kind=PassKind.JOINED, mark=mark, expires=max(one.expires, now + SHOWS))
+    return (*ended(without(passes, one), PassKind.JOINED, made.whose), made), made
 
 
 def without(passes: Iterable[Pass], gone: Pass) -> tuple[Pass, ...]:

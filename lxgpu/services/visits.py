@@ -29,7 +29,7 @@ from lxgpu.services.passes import (
 from lxgpu.services.site import Site
 
 if TYPE_CHECKING:
-    from lxgpu.services.newkey import KeyTaken
+    from lxgpu.services.newkey import Invited, KeyTaken
 
 _OVER = "it opens once and for a short time; `gpu web` in your container prints a new one"
 
@@ -51,15 +51,6 @@ class Visitor:
     name: str | None
     kind: str
     expires: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Invited:
-    """A newcomer who was invited to bring a key, until when, and whom to ask."""
-
-    name: str
-    expires: datetime
-    contact: str
 
 
 class Visits:
@@ -85,7 +76,7 @@ class Visits:
                 raise _used()
             name = called(records, link)
             book.passes, made = issued(
-                used(book.passes, link, mark=link.mark),
+                used(book.passes, link),
                 text,
                 PassKind.SESSION,
                 name=name,
@@ -124,17 +115,10 @@ class Visits:
         return Visitor(called(records, mine) or None, _kind(mine), mine.expires) if stands(records, mine) else None
 
     def invited(self, token: str) -> Invited:
-        """Who an invitation is for; it is not used up.
+        """Who an invitation is for; see `newkey.invited`."""
+        from lxgpu.services.newkey import invited  # noqa: PLC0415 -- loaded when somebody comes
 
-        Raises:
-            LxgpuError: `not_allowed`: it was used already, or is over.
-        """
-        from lxgpu.services.newkey import uninvited  # noqa: PLC0415 -- loaded when somebody comes
-
-        mine = self._find(token, PassKind.INVITE)
-        if mine is None:
-            raise uninvited(self._site())
-        return Invited(mine.name, mine.expires, self._site().policy().contact)
+        return invited(self._site(), self._find, token)
 
     def key(self, token: str, key: str) -> KeyTaken:
         """Use an invitation up for a key; see `newkey.take_key`."""

@@ -155,13 +155,15 @@ def test_a_newcomer_brings_a_key_once(house: House, tmp_path: Path) -> None:
     found = ADDRESS.fullmatch(house.ok("keys", "invite", "bob").out)
     assert found is not None
     assert found[1] == "join"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "id")], check=True)
-    line = (tmp_path / "id.pub").read_text()
+    for name in ("id", "other"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True)
+    line, other = ((tmp_path / f"{name}.pub").read_text() for name in ("id", "other"))
     assert _ask(house, "POST", "/v1/invited", {"token": found[2]})[1]["name"] == "bob"
     assert _ask(house, "POST", "/v1/key", {"token": found[2], "key": "-----BEGIN"})[0] == 400
     status, told = _ask(house, "POST", "/v1/key", {"token": found[2], "key": line})
     assert (status, told["name"], told["ssh"]["user"]) == (200, "bob", "bob")
-    assert _ask(house, "POST", "/v1/key", {"token": found[2], "key": line})[0] == 403
+    assert _ask(house, "POST", "/v1/key", {"token": found[2], "key": other})[0] == 403
+    assert _ask(house, "POST", "/v1/invited", {"token": found[2]})[1]["taken"]["ssh"] == told["ssh"]
     options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "BatchMode=yes"]
     where = ["-i", str(tmp_path / "id"), "-p", str(told["ssh"]["port"]), f"bob@{told['ssh']['host']}"]
     argv = ["ssh", *(word for option in options for word in ("-o", option)), *where, "id -un"]

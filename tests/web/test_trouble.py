@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from fakes.site import newcomer
 from page_client import STREAM_ENDS, ask, dial, session_of, wait_for
 from playwright.sync_api import expect
 
@@ -250,7 +251,27 @@ def test_a_newcomer_pastes_a_key(visit, world):
     expect(tab.get_by_role("heading", name="Your key is in place")).to_be_visible()
     again = visit(None, "/alive")
     again.goto(way)
-    expect(again.locator("#join-trouble")).to_contain_text("used up")
+    expect(again.get_by_role("heading", name="Your key is in place")).to_be_visible()
+    expect(again.locator("#ways")).to_contain_text("User bob")
+    assert again.locator("#bring").is_hidden()
+
+
+def test_a_newcomer_without_a_container_reads_at_the_same_address_later_how_to_log_in(visit, world):
+    """At first that it is to be made; when it is there, what to type, with the file that the browser saved."""
+    way = world.invitation("erin")
+    tab = visit(None, "/alive")
+    tab.goto(way)
+    with tab.expect_download():
+        tab.get_by_role("button", name="Make a key and save it").click()
+    expect(tab.locator("#later")).to_contain_text("open it again")
+    assert tab.locator("#ways").is_hidden()
+    with world.still:
+        newcomer(world.site, "erin")
+    again = visit(None, "/alive")
+    again.goto(way)
+    expect(again.locator("#ways")).to_contain_text("ssh -i ~/.ssh/lxgpu_erin -p 2200")
+    assert again.locator("#later").is_hidden()
+    assert tab.faults + again.faults == []
 
 
 def test_what_the_daemon_says_is_shown_and_not_run(visit, world):

@@ -64,9 +64,7 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   };
 
-  const bring = async (key) => {
-    trouble("");
-    const told = await ask("/join/key", { token, key });
+  const joinedBy = (told) => {
     byId("joined-said").textContent = told.text || "";
     const way = told.ssh;
     if (way && way.host) Object.assign(known, { host: way.host, port: String(way.port), user: way.user });
@@ -76,6 +74,10 @@
     byId("bring").hidden = true;
     byId("joined").hidden = false;
     byId("joined").focus();
+  };
+  const bring = async (key) => {
+    trouble("");
+    joinedBy(await ask("/join/key", { token, key }));
   };
   let made = null;
   const busily = async (button, work) => {
@@ -118,6 +120,11 @@
     ask("/join/look", { token }).then(
       (told) => {
         known.name = told.name;
+        if (told.taken) {
+          if (told.taken.comment === `${told.name}@lxgpu`) known.file = `lxgpu_${told.name}`;
+          joinedBy(told.taken);
+          return;
+        }
         fill();
         byId("bring").hidden = false;
       },

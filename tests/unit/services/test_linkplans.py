@@ -37,8 +37,8 @@ def test_a_rehearsal_says_what_to_whom_and_why_and_writes_nothing(site):
     assert step(linkplans.plan_close(site, "alice")) == ("close", "alice", "2 sessions and links end")
     assert step(linkplans.plan_close(site)) == ("close", "-", "1 session and links end")
     assert linkplans.plan_close(site, "bob").steps == ()
-    assert step(linkplans.plan_invite("carol"))[:2] == ("invite", "carol")
-    assert step(linkplans.plan_withdraw("carol"))[:2] == ("withdraw", "carol")
+    assert step(linkplans.plan_invite(site, "carol")) == ("invite", "carol", "takes one key, within 7d")
+    assert linkplans.plan_withdraw(site, "carol").steps == ()
     assert (file.read_bytes(), len(site.inventory.events())) == (before, events)
 
 
@@ -53,6 +53,6 @@ def test_what_would_be_refused_is_refused_in_a_rehearsal_too(site):
 def test_an_invitation_has_a_longest_life(site):
     """Whoever asks for it: the service itself refuses more."""
     assert links.invite(site, "carol", life=links.LONGEST_INVITE).name == "carol"
-    for ask in (linkplans.plan_invite, lambda person, life: links.invite(site, person, life=life)):
+    for ask in (linkplans.plan_invite, links.invite):
         with pytest.raises(LxgpuError, match="30 days at most"):
-            ask("carol", life=links.LONGEST_INVITE + timedelta(seconds=1))
+            ask(site, "carol", life=links.LONGEST_INVITE + timedelta(seconds=1))

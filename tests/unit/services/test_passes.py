@@ -46,7 +46,7 @@ def test_a_pass_opens_nothing_of_another_kind():
     for kind in MOST:
         text, passes, made = _one(kind)
         assert [other for other in PassKind if found(passes, text, other, now=NOW)] == [kind]
-        passes = used(passes, made, mark="")
+        passes = used(passes, made)
         assert [other for other in PassKind if found(passes, text, other, now=NOW)] == [PassKind.USED]
 
 

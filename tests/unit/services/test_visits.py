@@ -5,21 +5,18 @@ from __future__ import annotations
 import grp
 import stat
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from fakes.site import make_site, newcomer
 
 from lxgpu import wiring
-from lxgpu.config.keys import parse_keys
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState
-from lxgpu.ports import Ran
 from lxgpu.services import ending, links
 from lxgpu.services.guest import Guests
-from lxgpu.services.passbook import FILE, passes_of
-from lxgpu.services.passes import LIFE, PassKind, found, used
+from lxgpu.services.passbook import FILE
+from lxgpu.services.passes import LIFE, PassKind
 from lxgpu.services.visits import Visits
 
 MINUTE, DAY = 60.0, 86400.0
@@ -141,44 +138,6 @@ def test_there_is_no_link_for_a_container_that_is_being_made(site):
     refused(lambda: links.link(site, "bob"), "not_ready")
 
 
-def test_an_invitation_takes_one_key(site, door):
-    """Asked who it is for it stands; with a key it is used up, and the key lets in."""
-    made = links.invite(site, "alice")
-    text = text_of(made, "join")
-    assert made.expires == site.clock.now() + timedelta(days=7)
-    assert [door.invited(text).name for _ in range(2)] == ["alice", "alice"]
-    line = key_line(site)
-    taken = door.key(text, f"  {line}\r\n")
-    assert (taken.name, taken.ssh.user, taken.ssh.port) == ("alice", "alice", 22000)
-    assert line in site.engine.file("alice", "/etc/ssh/authorized_keys.d/alice").content.decode()
-    refused(lambda: door.key(text, key_line(site)))
-    refused(lambda: door.invited(text))
-    kinds = {event.kind: event.actor for event in site.inventory.events()}
-    assert (kinds["invited"], kinds["key_added"]) == ("root", "alice (invited)")
-
-
-def test_the_same_key_again_is_known(site, door):
-    """Whoever did not hear the answer sends it again; with another key, or once it was taken away, nobody does."""
-    text, line = text_of(links.invite(site, "alice"), "join"), key_line(site)
-    taken = door.key(text, line)
-    written = len(site.inventory.events())
-    assert door.key(text, f" {line}\n") == taken
-    assert len(site.inventory.events()) == written
-    refused(lambda: door.key(text, key_line(site)))
-    site.clock.sleep(LIFE[PassKind.INVITE].total_seconds())
-    refused(lambda: door.key(text, line))
-
-
-def test_a_key_whose_writing_down_was_broken_off_may_be_sent_again(site, door):
-    """The daemon was killed in the midst of it; another key is none of that invitation."""
-    text, line = text_of(links.invite(site, "alice"), "join"), key_line(site)
-    with passes_of(site) as book:
-        mine = found(book.passes, text, PassKind.INVITE, now=site.clock.now())
-        book.passes = used(book.passes, mine, mark=parse_keys(line)[0].fingerprint)
-    refused(lambda: door.key(text, key_line(site)))
-    assert door.key(text, line).name == "alice"
-
-
 def test_a_link_whose_answer_was_not_heard_opens_again_until_its_own_end(site, door):
     """Its session is over; a link that was closed meanwhile stays closed."""
     text = text_of(links.link(site, "alice"))
@@ -205,56 +164,6 @@ def test_the_history_says_who_made_a_link_for_whom(site):
         ("host1", "root"),
         ("alice", "root"),
     ]
-
-
-def test_who_has_no_container_yet_may_bring_a_key(site, door):
-    """It is kept, and there is nowhere to log in yet."""
-    taken = door.key(text_of(links.invite(site, "carol"), "join"), key_line(site))
-    assert taken.ssh is None
-    assert site.policy().contact in taken.text
-    assert [key.person for key in site.inventory.read().keys if key.person == "carol"] == ["carol"]
-
-
-@pytest.mark.parametrize(
-    "wrong", ["", "no key", "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n-----END OPENSSH PRIVATE KEY-----"]
-)
-def test_a_key_that_is_none_leaves_the_invitation(site, door, wrong):
-    """Whoever pasted the wrong thing may try again."""
-    text = text_of(links.invite(site, "alice"), "join")
-    refused(lambda: door.key(text, wrong), "bad_key")
-    refused(lambda: door.key(text, f"{key_line(site)}\n{key_line(site)}"), "bad_key")
-    assert door.key(text, key_line(site)).name == "alice"
-
-
-def test_a_key_that_does_not_get_inside_counts_at_the_next_start_and_is_the_one(site, door):
-    """It is written down, so the invitation is used up; that it is not inside yet is said."""
-    text = text_of(links.invite(site, "alice"), "join")
-    site.engine.programs["sh"] = lambda _argv, _stdin: Ran(1, "no space left")
-    taken = door.key(text, key_line(site))
-    assert "it counts when your container starts next" in taken.text
-    assert taken.fingerprint in {key.fingerprint for key in site.inventory.read().keys if key.person == "alice"}
-    refused(lambda: door.key(text, key_line(site)))
-
-
-def test_a_key_that_was_not_written_down_leaves_the_invitation(site, door):
-    """Somebody else is at work on the container: nothing has come of it, and the same address does later."""
-    text = text_of(links.invite(site, "alice"), "join")
-    site.locks.others.add("alice")
-    refused(lambda: door.key(text, key_line(site)), "conflict")
-    site.locks.others.clear()
-    assert door.key(text, key_line(site)).name == "alice"
-
-
-def test_a_new_invitation_makes_the_one_before_void_and_so_does_withdrawing(site, door):
-    """Of one person there is one at a time; another's stands."""
-    old, other = (text_of(links.invite(site, name), "join") for name in ("alice", "bob"))
-    new = text_of(links.invite(site, "alice"), "join")
-    refused(lambda: door.invited(old))
-    assert door.invited(new).name == "alice"
-    assert links.withdraw(site, "alice")
-    assert not links.withdraw(site, "alice")
-    refused(lambda: door.invited(new))
-    assert door.invited(other).name == "bob"
 
 
 def test_no_secret_text_is_kept_said_or_written_into_the_history(site, door, tmp_path):
