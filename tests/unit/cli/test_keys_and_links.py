@@ -134,6 +134,18 @@ def test_a_rehearsal_is_refused_as_the_command_itself(says, words, status, code)
         assert f"error[{code}]" in says(*(word for word in words if word != "--dry-run"), status=status)[1]
 
 
+def test_a_rehearsal_of_adding_says_which_keys_for_whom(says, tmp_path):
+    """A step for each key of the file; what is no key, or no file, is refused, and nothing is written."""
+    before, file = written(tmp_path), tmp_path / "new.pub"
+    file.write_text(f"{LINE} laptop\n", encoding="utf-8")
+    (step,) = json.loads(says("keys", "add", "dave", str(file), "--dry-run", "-o", "json")[0])["items"][0]["steps"]
+    assert (step["do"], step["instance"]) == ("add", "dave")
+    file.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\n", encoding="utf-8")
+    assert "error[bad_key]" in says("keys", "add", "dave", str(file), "--dry-run", status=2)[1]
+    assert "error[usage]" in says("keys", "add", "dave", str(tmp_path / "none"), "--dry-run", status=2)[1]
+    assert written(tmp_path) == before
+
+
 def test_a_key_is_removed_with_a_word_only_if_it_is_the_last(says, tmp_path):
     """Off a terminal it wants --yes, and changes nothing without."""
     before = written(tmp_path)
