@@ -9,6 +9,7 @@ SUITE = "bookworm"
 PACKAGES = (
     "openssh-server", "sudo", "systemd", "systemd-sysv", "systemd-resolved", "dbus", "iproute2", "netbase",
     "ca-certificates", "python3", "tmux", "rsync", "procps", "bsdutils", "less", "nano",
+    "man-db", "bash-completion",  # for `man gpu` and the completion of gpu
 )  # fmt: skip
 
 # Units that only cost time at boot in a container.
@@ -21,6 +22,7 @@ MASKED = (
     "systemd-modules-load.service", "systemd-sysctl.service", "systemd-udevd.service", "systemd-udev-trigger.service",
     "systemd-hwdb-update.service", "systemd-network-generator.service", "systemd-update-utmp.service",
     "systemd-update-utmp-runlevel.service", "systemd-binfmt.service", "modprobe@.service",
+    "man-db.timer",
 )  # fmt: skip
 ENABLED = ("systemd-networkd.service", "systemd-resolved.service", "ssh.service")
 
@@ -84,6 +86,7 @@ REMOVED = (
     "etc/hostname", "etc/ssh/ssh_host_*", "var/lib/dbus/machine-id", "var/cache/apt/*", "var/lib/apt/lists/*",
     "var/log/*.log", "var/log/apt/*", "var/cache/ldconfig/*", "usr/share/man/??", "usr/share/man/??_*",
     "usr/share/locale/*", "usr/share/info/*", "var/lib/systemd/random-seed", "root/.wget-hsts",
+    "var/cache/man/*", "var/lib/man-db/auto-update",  # man finds its pages without an index, which apt would wait for
 )  # fmt: skip
 
 

@@ -189,6 +189,12 @@ def test_a_session_ends_with_its_container(house: House) -> None:
 def test_completion_and_manual_come_with_gpu(house: House) -> None:
     """In an interactive shell, and where `man` looks; an own file in their place is left alone."""
     assert "_gpu" in house.ssh("alice", "bash -lic 'complete -p gpu' 2>/dev/null").out
+    asked = (
+        "bash -ic '. /usr/share/bash-completion/bash_completion; _completion_loader gpu; complete -p gpu' 2>/dev/null"
+    )
+    assert "_gpu" in house.ssh("alice", asked).out, "in a shell that is no login's, at the first Tab"
+    assert house.ssh("alice", "man -w gpu").out.strip().endswith("/man1/gpu.1")
+    assert "look, book, keep, give back" in house.ssh("alice", "man gpu | cat").out
     assert house.sh("alice", "head -n 1 /usr/local/share/man/man1/gpu.1").startswith('.\\" gpu of lxgpu')
     for path in ("bin/gpu", "share/man/man1/gpu.1", "share/bash-completion/completions/gpu"):
         assert house.sh("alice", f"stat -c '%U %a' /usr/local/{path}") in {"root 755", "root 644"}
