@@ -65,7 +65,8 @@ def _errors(app: FastAPI, web: Web) -> None:
     async def nobody(request: Request, _: Exception) -> Response:
         if request.headers.get("hx-request"):
             return PlainTextResponse("", 401, headers={"hx-refresh": "true"})
-        answer = web.parts.page("login", web.watch.seen, None, taste_of(request), here="/", foreign=_foreign(request))
+        values = {"here": "/", "foreign": _foreign(request), "public": False}
+        answer = web.parts.page("login", web.watch.seen, None, taste_of(request), **values)
         return html(answer, 401)
 
     async def unknown(request: Request, error: Exception) -> Response:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+from itertools import pairwise
 
 from lxgpu.model.cardnames import short_model, short_uuids
 from lxgpu.services.calendarview import Bar, Line
@@ -24,16 +25,22 @@ DAY, WEEK = "day", "week"
 _HOURS = 3
 _NARROW = 290
 """On a narrow screen the word for a mark further to the right would not fit."""
+_ROOM = {DAY: 28, WEEK: 24}
+"""So many columns the word for a mark takes on a screen that is wide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A mark of the axis at a column; `strong` ones are written on narrow screens too. `midnight` begins a day."""
+    """A mark of the axis at a column. `midnight` begins a day.
+
+    It is written where there is room for its word (`told`), on narrow screens only if it is `strong`.
+    """
 
     column: int
     at: datetime
     midnight: bool
     strong: bool
+    told: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,6 @@ class Row:
     uuid: str
     name: str
     model: str
-    index: int | None
     lane: int
     bars: tuple[BarModel, ...]
 
@@ -131,7 +137,6 @@ def calendar_model(found: Published, *, view: str, day: int, zone: tzinfo, me: s
                 uuid=line.uuid or "",
                 name=shorts.get(line.uuid or "", line.uuid or ""),
                 model=model,
-                index=card.index if card else None,
                 lane=0 if line.uuid else 1 + sum(not row.uuid and row.model == model for row in rows),
                 bars=bars,
             )
@@ -204,15 +209,18 @@ def _ticks(axis: _Axis, view: str, zone: tzinfo) -> tuple[Tick, ...]:
     """Midnights of a week, every third hour of a day, by the clock on the wall."""
     step = timedelta(days=1) if view == WEEK else timedelta(hours=_HOURS)
     local = axis.start.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None, fold=0)
-    found: list[Tick] = []
-    if view == WEEK and axis.start.astimezone(zone).hour in range(1, 20):  # there is room for the name of today
-        found.append(Tick(1, axis.start, midnight=True, strong=True))
+    found: list[tuple[datetime, bool, bool]] = []
+    if view == WEEK and local.replace(tzinfo=zone) < axis.start:
+        found.append((axis.start, True, False))  # what is left of today
     while (at := local.replace(tzinfo=zone).astimezone(axis.start.tzinfo)) < axis.end:
-        if at >= axis.start and axis.column(at) <= COLUMNS - (6 if view == WEEK else 12):
-            strong = (view == WEEK or local.hour % (2 * _HOURS) == 0) and axis.column(at) <= _NARROW
-            found.append(Tick(axis.column(at), at, midnight=local.hour == 0, strong=strong))
+        if at >= axis.start:
+            found.append((at, local.hour == 0, view == WEEK or local.hour % (2 * _HOURS) == 0))
         local += step
-    return tuple(found)
+    places = [*(axis.column(at) for at, _, _ in found), COLUMNS + 1]
+    return tuple(
+        Tick(place, at, midnight, strong=strong and place <= _NARROW, told=after - place >= _ROOM[view])
+        for (at, midnight, strong), (place, after) in zip(found, pairwise(places), strict=True)
+    )
 
 
 def bar_text(bar: BarModel, t: Words) -> str:

@@ -46,7 +46,6 @@ class CardModel:
 
     uuid: str
     name: str
-    index: int | None
     parts: tuple[Part, ...]
     state: str
     mine: bool
@@ -133,7 +132,6 @@ def _card(
     return CardModel(
         uuid=gpu.uuid,
         name=name,
-        index=gpu.index,
         parts=parts or (Part("", "unknown", "", None, mine=False, until=None, over=False),),
         state=_state(parts),
         mine=any(part.mine for part in parts),

@@ -11,6 +11,7 @@ from lxgpu.services.passes import PERSON
 from lxgpu.web.asking import Web, html, reader_of, taste_of
 from lxgpu.web.calendar import DAY, WEEK
 from lxgpu.web.parts import models
+from lxgpu.web.sessions import ANYBODY
 
 
 def views(app: FastAPI, web: Web) -> None:
@@ -30,6 +31,14 @@ def views(app: FastAPI, web: Web) -> None:
         part = web.parts.calendar(seen, reader, taste, view=view, day=day)
         here = f"/calendar?view={view}&day={day}"
         return html(web.parts.page("calendar", seen, reader, taste, here=here, part=part))
+
+    @app.get("/login")
+    async def login(request: Request) -> Response:
+        """How one comes in, where the page is public and nobody was asked who they are."""
+        reader, seen, taste = await reader_of(web, request), web.watch.seen, taste_of(request)
+        if reader.kind != ANYBODY:
+            return RedirectResponse("/", 303)
+        return html(web.parts.page("login", seen, reader, taste, here="/login", foreign=False, public=True))
 
     @app.get("/mine")
     async def mine(request: Request) -> Response:

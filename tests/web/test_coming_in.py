@@ -308,3 +308,11 @@ def test_a_public_page_is_seen_by_anybody_and_changed_by_nobody(shaken):
     assert "alice" in text
     assert "<form" not in text
     assert ask(page, "POST", "/do/cancel", {"id": "r1", "token": ""}, Origin=page.url)[0] == 403
+    assert '<a class="tool" href="/login">Log in</a>' in text, "whoever looks finds the way in"
+    for language, words in (("en", "Everybody can look"), ("zh", "任何人都可查看")):
+        for path in ("/", "/login"):
+            status, _, text = ask(page, "GET", path, Cookie=f"lxgpu_language={language}")
+            assert (status, words in text, "<code>gpu web</code>" in text) == (200, True, True)
+    cookie, _ = session_of(page, world)
+    assert ask(page, "GET", "/login", Cookie=cookie)[0] == 303
+    assert "Everybody can look" not in ask(page, "GET", "/", Cookie=cookie)[2]

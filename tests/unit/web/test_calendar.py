@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -108,3 +109,19 @@ def test_days_begin_at_midnight(some, zone):
         assert [day.toordinal() - local[0].toordinal() for day in local] == list(range(7))
         assert found.start == found.days[3]
         assert [tick.column for tick in found.ticks] == sorted({tick.column for tick in found.ticks})
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("view", [DAY, WEEK])
+def test_the_word_for_a_mark_has_room(some, zone, view):
+    """None runs into the next one or out of the calendar, whenever it is looked at."""
+    for hour in range(24):
+        found = calendar_model(
+            seen(some, now=NOW + timedelta(hours=hour)), view=view, day=0, zone=ZoneInfo(zone), me=""
+        )
+        places = [*(tick.column for tick in found.ticks), COLUMNS + 1]
+        room = {tick.at: after - before for tick, (before, after) in zip(found.ticks, pairwise(places), strict=True)}
+        told = [tick for tick in found.ticks if tick.told]
+        assert len(told) >= 5
+        assert [tick for tick in told if room[tick.at] < {DAY: 28, WEEK: 24}[view]] == []
+        assert [tick for tick in found.ticks if tick.strong and not tick.told] == []

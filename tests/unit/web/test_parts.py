@@ -25,6 +25,6 @@ def test_a_zone_that_this_machine_does_not_know_is_no_fault(tmp_path, zone):
     folder = shipped("templates") / "web"
     parts = Parts(JinjaTexts([shipped("templates")]), catalogue(folder / "words.yaml"), Statics(folder / "static"))
     found = replace(published(site, DaemonView(running=True)), timezone=zone)
-    shown = parts.page("login", Seen(1, found), None, Taste("en"), here="/", foreign=False)
+    shown = parts.page("login", Seen(1, found), None, Taste("en"), here="/", foreign=False, public=False)
     assert "</html>" in shown
     assert parts.calendar(Seen(1, found), Reader(ANYBODY), Taste("en"), view="week", day=0)
