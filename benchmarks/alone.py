@@ -120,7 +120,7 @@ def simulate(ask: Ask) -> Told:
 
 
 def _told(floor: Floor, cpu_s: float, effective: float) -> Told:
-    found = outcome(floor, rule="", policy=None, left_out=0, wall_s=cpu_s)
+    found = outcome(floor, rule="", policy=None, left_out=0, wall_s=cpu_s, never={})
     dated = [job for job in floor.jobs if job.deadline_s is not None]
     return Told(
         jobs=found.jobs,

@@ -122,6 +122,7 @@ SHAPES: dict[str, object] = {
         "policy": "",
         "jobs": 0,
         "never_started": 0,
+        "never_started_why": {},
         "left_out": 0,
         "utilization": 0.0,
         "mean_wait_s": 0.0,

@@ -14,6 +14,7 @@ from lxgpu.figures import HOUR, n_gpus, short_duration, short_name
 from lxgpu.instants import format_utc
 from lxgpu.simulate.caveats import caveats
 from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.never import in_words
 from lxgpu.simulate.runs import OURS, Asked, Run, asked, fitting, missing_classes, run
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def simulate(out: Output, wanted: simulateinput.Wanted) -> None:
     done = play_all(out.screen, workload, lab, runs, left_out=left_out, watch=wanted.html is not None)
     for figures in (one.outcome for one in done):
         if figures.never_started:
-            out.screen.warn(f"{figures.name}: {figures.never_started:,} of {figures.jobs:,} jobs never started")
+            never = f"{figures.never_started:,} of {figures.jobs:,} jobs never started"
+            out.screen.warn(f"{figures.name}: {never}: {in_words(figures.never_started_why)}")
     if wanted.html != STDOUT:
         out.items("simulations", [one.outcome for one in done], columns(done), title=title(workload, lab))
     if wanted.html is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -22,14 +22,16 @@ class Outcome:
     `policy` is the file that lxgpu ran by, as it was named. `jobs` counts those that were simulated; `left_out` those
     that are larger than the lab and were not. Waits are from the submission to the first start and count those jobs
     that started, `mean_jct_s` (from the submission to the end) those that ended; `never_started` says how many waits
-    are missing. `utilization` is the share of the lab's GPU-seconds, from the first submission to the last end, in
-    which work was done that was not lost. Deadlines, and what is said of holders, is None where there are none.
+    are missing, `never_started_why` how many of these for which reason (a code of `never`). `utilization` is the share
+    of the lab's GPU-seconds, from the first submission to the last end, in which work was done that was not lost.
+    Deadlines, and what is said of holders, is None where there are none.
     """
 
     rule: str
     policy: str | None
     jobs: int
     never_started: int
+    never_started_why: dict[str, int]
     left_out: int
     utilization: float | None
     mean_wait_s: float | None
@@ -56,8 +58,10 @@ def group_of(job: Job) -> str:
     return job.group or NO_GROUP
 
 
-def outcome(floor: Floor, *, rule: str, policy: str | None, left_out: int, wall_s: float) -> Outcome:
-    """The figures of a floor on which everything has come to its end."""
+def outcome(
+    floor: Floor, *, rule: str, policy: str | None, left_out: int, wall_s: float, never: Mapping[str, int]
+) -> Outcome:
+    """The figures of a floor on which everything has come to its end; `never` from `never.reasons`."""
     waits = waits_of(floor)
     by_group: dict[str, list[float]] = {group: [] for group in sorted({group_of(job) for job in floor.jobs})}
     for job, wait in zip(floor.jobs, waits, strict=True):
@@ -71,6 +75,7 @@ def outcome(floor: Floor, *, rule: str, policy: str | None, left_out: int, wall_
         policy=policy,
         jobs=len(floor.jobs),
         never_started=len(waits) - len(known),
+        never_started_why=dict(never),
         left_out=left_out,
         utilization=_utilization(floor),
         mean_wait_s=mean(known),

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from lxgpu.figures import DAY, HOUR, n_gpus, short_duration
 from lxgpu.simulate import plots
 from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.never import in_words
 from lxgpu.simulate.outcome import Outcome, group_of, mean, quantile, rank
 from lxgpu.simulate.pagetable import Row, rows_of
 from lxgpu.simulate.plots import Spread
@@ -96,10 +97,14 @@ def _notes(runs: Mapping[str, Run], *, apart: bool) -> Iterator[str]:
     """How many waits are missing from the means, and what follows from that."""
     never = {name: one.outcome for name, one in runs.items() if one.outcome.never_started}
     if never:
-        counts = (f"{one.never_started:,} of {one.jobs:,} under {name}" for name, one in never.items())
-        yield f"Jobs that never began: {', '.join(counts)}. No wait of theirs is in the figures above."
+        counts = (f"{one.never_started:,} of {one.jobs:,} under {name}{_why(one)}" for name, one in never.items())
+        yield f"Jobs that never began: {'; '.join(counts)}. No wait of theirs is in the figures above."
     if apart:
         yield "Where other jobs began than in the first run, waits and times to the end are not compared with it."
+
+
+def _why(one: Outcome) -> str:
+    return f" ({why})" if (why := in_words(one.never_started_why)) else ""
 
 
 def _numbered(sections: Iterator[tuple[str, str, list[tuple[str, str, str]]]]) -> Iterator[Section]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from lxgpu.model.quota import Policy
 from lxgpu.simulate.engine import Progress, play
 from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.never import reasons
 from lxgpu.simulate.outcome import Outcome, outcome, waits_of
 from lxgpu.simulate.rules import Make
 from lxgpu.simulate.series import Series, Watcher
@@ -88,7 +89,8 @@ def run(
     watcher = Watcher(floor, rule) if watch else None
     play(floor, watcher or rule, progress=progress)
     wall_s = time.perf_counter() - began
-    figures = outcome(floor, rule=one.rule, policy=one.policy, left_out=left_out, wall_s=wall_s)
+    never = reasons(floor, rule)
+    figures = outcome(floor, rule=one.rule, policy=one.policy, left_out=left_out, wall_s=wall_s, never=never)
     if watcher is None:
         return Run(figures)
     return Run(figures, tuple(waits_of(floor)), tuple(floor.stops), watcher.series())

@@ -22,8 +22,9 @@ from operator import itemgetter
 
 from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
 from lxgpu.model.quota import Policy
-from lxgpu.model.request import Need
+from lxgpu.model.request import GpuRequest, Need
 from lxgpu.model.reservation import Reservation, ReservationState
+from lxgpu.policy.admission import admit
 from lxgpu.policy.agenda import work_out
 from lxgpu.policy.desk import Agenda, Desk
 from lxgpu.policy.handing import hand_over
@@ -31,10 +32,12 @@ from lxgpu.policy.routing import host_to_keep, hosts_for
 from lxgpu.policy.supply import soonest
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.never import LARGER, WAITED
 from lxgpu.simulate.owners import Owners
+from lxgpu.simulate.rest import Rest
 from lxgpu.simulate.shares import owned_cards
 from lxgpu.simulate.site import Site
-from lxgpu.simulate.usual import usual_policy
+from lxgpu.simulate.usual import class_of, usual_policy
 
 STOP_S = 10.0
 """From TERM to a card that is proven free: a job that heeds TERM, and a fence that finds nothing."""
@@ -54,8 +57,7 @@ class Ours:
         """Requests that may take from somebody as soon as time allows it: where that is best is asked again first."""
         self._due: list[_Due] = []
         self._order = 0
-        self._at_rest: dict[int, float] = {}
-        self._quiet: list[tuple[float, int]] = []
+        self._rest = Rest(floor, site)
 
     # ---- what happens
 
@@ -63,7 +65,7 @@ class Ours:
         """A container is made; it gets a lease, or its request stands in the queue."""
         item = self._floor.jobs[job]
         if item.gpus > self._floor.lab.gpus_per_server:
-            return  # no host has so many
+            return  # no host has so many, as `why_never` says
         self.site.pass_to(self._floor.now)
         self.site.make(_name(job), item.owner)
         self._open[job] = set()
@@ -76,7 +78,7 @@ class Ours:
     def ended(self, job: int) -> None:
         """What it had is given back, and its container is gone."""
         self.site.pass_to(self._floor.now)
-        self._at_rest.pop(job, None)
+        self._rest.forget(job)
         self._give_back(self.site.held(_name(job)))  # with the container ends whatever is in it
         for identifier in self._open.pop(job, ()):
             row = self.site.reservation(identifier)
@@ -86,14 +88,11 @@ class Ours:
 
     def turned(self, job: int) -> None:
         """A holder's cards went to work, or to rest: then they are idle after the policy's window."""
-        self._at_rest.pop(job, None)
         self.site.pass_to(self._floor.now)
         rows = self.site.held(_name(job))
+        self._rest.turned(job, [row.slot for row in rows])
         if self._floor.working(job):
-            self.site.works(row.slot for row in rows)
             self._see(rows)
-            return
-        self._rests(job)
 
     def decide(self) -> None:
         """One look at each host where something happened."""
@@ -105,8 +104,10 @@ class Ours:
                 if row.id in there:
                     self.site.close(row, row.outcome)
             self._looks[host] = None
-        while self._quiet and self._quiet[0][0] <= self._floor.now:
-            self._find_idle(*heappop(self._quiet))
+        for job in self._rest.over():
+            mine = self.site.held(_name(job))
+            self._rest.idle(row.slot for row in mine)
+            self._see(mine)
         if self._looks and self._hopeful:
             hopeful, self._hopeful = self._hopeful, []
             for asked in hopeful:
@@ -119,6 +120,16 @@ class Ours:
                 self._look(host)
             else:
                 self._place(self._fresh.popleft())
+
+    def why_never(self, job: int) -> str:
+        """Why a job never began: it fits on no host, or the policy refuses it also when nobody has any cards."""
+        item = self._floor.jobs[job]
+        if item.gpus > self._floor.lab.gpus_per_server:
+            return LARGER
+        class_name = class_of(item, left_s=item.duration_s, now_s=self._floor.now)
+        request = GpuRequest(_name(job), item.owner, more=item.gpus, class_name=class_name)
+        refused = admit(self.site.snapshot(0), request)
+        return refused[0].code if refused else WAITED
 
     # ---- owners
 
@@ -254,10 +265,8 @@ class Ours:
         self._floor.start(job, ((host, len(rows)),))
         self._give_back(row for row in held if row not in rows)
         self._settle(job)
-        self._at_rest.pop(job, None)
         self.site.works(row.slot for row in rows)
-        if not self._floor.working(job):
-            self._rests(job)
+        self._rest.turned(job, [row.slot for row in rows])
         self._join(host, job)
 
     def _settle(self, job: int) -> None:
@@ -270,32 +279,16 @@ class Ours:
     def _end_work(self, job: int, taken: int) -> None:
         if self._floor.place[job]:
             host = self._floor.place[job][0][0]
-            self._at_rest.pop(job, None)
             self._floor.stop(job, taken)
             self._join(host, job)
-            self._rests(job)  # what it keeps of its cards does nothing until it has them all again
+            # What it keeps of its cards does nothing until it has them all again.
+            self._rest.turned(job, [row.slot for row in self.site.held(_name(job))])
 
     def _join(self, host: int, job: int) -> None:
         if self._floor.jobs[job].gpus > 1:
             there = {_job(row.instance) for row in self.site.on(host)}
             work = (one for one in there if self._floor.place[one] and self._floor.jobs[one].gpus > 1)
             self.site.join(host, {_name(one): one + 1 for one in work})
-
-    def _rests(self, job: int) -> None:
-        rows = self.site.held(_name(job))
-        self._at_rest[job] = self._floor.now
-        self.site.rests((row.slot for row in rows), self.site.now, idle=False)
-        at = self._floor.now + self.site.policy.rules.idle.window_s
-        heappush(self._quiet, (at, job))
-        self._floor.wake(at)
-
-    def _find_idle(self, at: float, job: int) -> None:
-        since = self._at_rest.get(job)
-        if since is not None and since + self.site.policy.rules.idle.window_s <= at:
-            rows = self.site.held(_name(job))
-            begun = self.site.now - timedelta(seconds=self.site.policy.rules.idle.window_s)
-            self.site.rests((row.slot for row in rows), begun, idle=True)
-            self._see(rows)
 
     def _see(self, rows: Iterable[Assignment]) -> None:
         for row in rows:

@@ -13,6 +13,7 @@ from lxgpu.policy import agenda
 from lxgpu.policy.desk import Desk
 from lxgpu.simulate.engine import play
 from lxgpu.simulate.jobs import Burst, Job, Lab, Workload, in_time
+from lxgpu.simulate.never import in_words, reasons
 from lxgpu.simulate.rules import ours as rule
 from lxgpu.simulate.rules.ours import ours
 
@@ -98,6 +99,33 @@ def test_a_job_larger_than_a_host_never_starts_and_is_in_nobodys_way():
     """A container is on one host."""
     floor = _played(_job("vision-1", 0, 100, gpus=3), _job("speech-1", 0, 100, gpus=2), lab=Lab(2, 2))
     assert floor.first_start == [None, 0]
+
+
+def test_of_jobs_that_never_begin_the_reason_is_known():
+    """One that no host holds, those that the policy refuses whoever has cards, and one whose turn does not come."""
+    jobs = [
+        _job("vision-1", 0, 100, gpus=3),
+        _job("vision-2", 0, 100, gpus=2),
+        _job("vision-3", 0, 100, class_name="secret"),
+        _job("speech-4", 0, 100, class_name="staff"),
+        _job("speech-5", 0, 100),
+    ]
+    staff = PriorityClass("staff", 90, who=("vision",))
+    policy = replace(_UNSHARED, classes={**CLASSES, "staff": staff}, defaults=Terms(limit=1, class_name="normal"))
+    floor, play_by = ours(Workload("w", in_time(jobs)), Lab(2, 2), policy)
+    play(floor, play_by)
+    never = {floor.jobs[job].id: play_by.why_never(job) for job in range(4)}
+    assert never == {
+        "vision-1": "larger_than_a_server",
+        "vision-2": "over_limit",
+        "vision-3": "unknown_class",
+        "speech-4": "class_not_allowed",
+    }
+    assert play_by.why_never(4) == "waited"
+    assert reasons(floor, play_by) == dict.fromkeys(never.values(), 1)
+    assert in_words({"larger_than_a_server": 2, "waited": 1}) == (
+        "2 larger than a server (a container is on one host), 1 waited to the end"
+    )
 
 
 def test_without_the_policys_decisions_nobody_starts_or_stops(monkeypatch):

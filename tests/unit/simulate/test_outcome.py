@@ -22,7 +22,7 @@ STORY = (
 def _outcome(jobs, lab=Lab(1, 2), **more):  # noqa: B008 -- a frozen value
     floor = Floor(jobs, lab)
     play(floor, Fifo(floor))
-    return outcome(floor, rule="fifo", policy=None, left_out=0, wall_s=0.5, **more)
+    return outcome(floor, rule="fifo", policy=None, left_out=0, wall_s=0.5, never={}, **more)
 
 
 def test_the_figures_of_a_small_story_are_those_worked_out_by_hand():

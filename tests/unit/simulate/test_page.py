@@ -206,7 +206,8 @@ def test_waits_of_other_jobs_are_not_compared():
     """Where other jobs began than in the first run no wait is compared, but what is of all jobs is; both are told."""
     few = replace(WORK, jobs=(*WORK.jobs, replace(WORK.jobs[1], id="x", group="red", gpus=4)))
     first, other = (run(few, LAB, Asked(rule), make(rule), watch=True) for rule in ("sjf", "fifo"))
-    gone = replace(other.outcome, never_started=1, utilization=other.outcome.utilization / 2)
+    use = other.outcome.utilization / 2
+    gone = replace(other.outcome, never_started=1, never_started_why={"waited": 1}, utilization=use)
     other = replace(other, outcome=gone, waits=(*other.waits[:-1], None))
     page = page_of(few, LAB, [first, other])
     changes = {row.name: row.cells[1].change for row in page.rows}
@@ -214,7 +215,7 @@ def test_waits_of_other_jobs_are_not_compared():
     assert len(waits) == 6
     assert {changes[name] for name in waits} == {""}
     assert changes["Use"]
-    assert page.notes[0].startswith("Jobs that never began: 1 of 5 under fifo.")
+    assert page.notes[0].startswith("Jobs that never began: 1 of 5 under fifo (1 waited to the end).")
     assert "not compared" in page.notes[1]
     assert all(note in Seen(_text(few, runs=[first, other])).text for note in page.notes)
     assert page_of(few, LAB, [first, first]).notes == ()
