@@ -59,6 +59,7 @@ def test_a_link_says_until_when_in_the_labs_zone(lxgpu):
 def test_a_rehearsed_link_or_end_makes_nothing(lxgpu):
     """`--dry-run` shows the plan: no text, no pass, and a session that is there stays."""
     lxgpu("web", "--link", "alice")
+    lxgpu("keys", "invite", "carol")
     before = (lxgpu.site.settings.state_dir / "passes.json").read_bytes()
     for words, step in (
         (("web", "--link", "alice"), "link"),
