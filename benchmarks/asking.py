@@ -7,6 +7,7 @@ second a turn is decided, and somebody writes into the inventory, so that nothin
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -57,15 +58,16 @@ GPUS = tuple(
 
 def asking() -> list[Figure]:
     """What eight wait for `GET /v1/status`: for all containers in turn, by the page and over their sockets."""
-    with tempfile.TemporaryDirectory() as folder, _served(Path(folder)) as sessions:
+    with tempfile.TemporaryDirectory() as folder, _served(Path(folder)) as (process, sessions):
         page = [(Path(folder) / PAGE, session) for session in sessions]
         own = [(Path(folder) / name, "") for name in NAMES]
         for place, session in (page[0], own[0]):
             _ask(place / "api.sock", session)  # what is loaded at the first question of all
-        return [_timed("status at the page's door, p95", page), _timed("status on containers' sockets, p95", own)]
+        names = ("status at the page's door, p95", "status on containers' sockets, p95")
+        return [_timed(name, ways, process) for name, ways in zip(names, (page, own), strict=True)]
 
 
-def _timed(name: str, ways: Sequence[tuple[Path, str]]) -> Figure:
+def _timed(name: str, ways: Sequence[tuple[Path, str]], process: int) -> Figure:
     """The 95th percentile of what callers wait, several at once; the ways, with the session to show, in turn."""
     spent: list[float] = []
 
@@ -78,6 +80,7 @@ def _timed(name: str, ways: Sequence[tuple[Path, str]]) -> Figure:
             if not told.startswith(b"HTTP/1.1 200"):
                 raise SystemExit(f"{name}: {told[:300]!r}")
 
+    before = _cpu_s(process)
     callers = [threading.Thread(target=call, args=(ways[at::CALLERS],)) for at in range(CALLERS)]
     for caller in callers:
         caller.start()
@@ -85,11 +88,17 @@ def _timed(name: str, ways: Sequence[tuple[Path, str]]) -> Figure:
         caller.join()
     if len(spent) < CALLERS * EACH:
         raise SystemExit(f"{name}: not everybody was answered")
-    ordered = sorted(spent)
+    ordered, cpu_s = sorted(spent), (_cpu_s(process) - before) / len(spent)
     middle, late = (1000 * ordered[int(len(ordered) * share)] for share in (0.5, 0.95))
-    beside = f"median {middle:.1f} ms, longest {1000 * ordered[-1]:.0f} ms; {len(spent):,} answers to {CALLERS} at once"
+    beside = f"median {middle:.1f} ms, {1000 * cpu_s:.1f} ms of CPU each; {len(spent):,} answers to {CALLERS} at once"
     beside = f"{beside}; {CONTAINERS} containers, {CARDS} cards, {BOOKINGS:,} bookings"
     return Figure(f"the daemon: {name}", round(late, 1), "ms", GOAL_MS, beside=beside)
+
+
+def _cpu_s(process: int) -> float:
+    """What a process has computed so far, with all its threads."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _ask(path: Path, session: str) -> bytes:
@@ -105,13 +114,13 @@ def _ask(path: Path, session: str) -> bytes:
 
 
 @contextmanager
-def _served(folder: Path) -> Iterator[list[str]]:
-    """The daemon's side, with a session at the page for each container."""
+def _served(folder: Path) -> Iterator[tuple[int, list[str]]]:
+    """The daemon's side: its process, and a session at the page for each container."""
     argv = [sys.executable, "-m", "benchmarks.asking", str(folder)]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None  # noqa: S101 -- it was asked for
-        yield json.loads(process.stdout.readline())
+        yield process.pid, json.loads(process.stdout.readline())
     finally:
         process.terminate()
         process.wait(10)
