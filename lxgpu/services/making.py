@@ -8,6 +8,7 @@ from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState, Power, Sighting
+from lxgpu.ports import Tx
 from lxgpu.services import giving, instances, slots, taking
 from lxgpu.services.account import give_account, login_works
 from lxgpu.services.configure import picture, set_rule
@@ -108,13 +109,19 @@ def verify(work: Work) -> None:
 
 
 def confirm(work: Work) -> None:
-    """The container is ready and its cards are held."""
-    with work.site.write() as tx:
-        slots.activate(tx, work.name)
-        row = tx.records.instance(work.name)
-        if row is not None and row.state is InstanceState.CREATING:
-            tx.put(replace(row, state=InstanceState.READY))
-            tx.event("created", work.name, detail={"owner": row.owner, "image": row.image, "profile": row.profile})
+    """The container is ready and its cards are held: in one transaction with the operation's end.
+
+    Were the operation still open for a moment, an interruption then would undo what is in use.
+    """
+    work.at_last(partial(_ready, name=work.name))
+
+
+def _ready(tx: Tx, *, name: str) -> None:
+    slots.activate(tx, name)
+    row = tx.records.instance(name)
+    if row is not None and row.state is InstanceState.CREATING:
+        tx.put(replace(row, state=InstanceState.READY))
+        tx.event("created", name, detail={"owner": row.owner, "image": row.image, "profile": row.profile})
 
 
 def remove(work: Work) -> None:
@@ -146,7 +153,7 @@ def forget(work: Work) -> None:
         if row is None:
             return
         tx.drop(row)
-        tx.event("create_undone", work.name, detail={"why": work.operation.error})
+        tx.event(f"{work.operation.kind}_undone", work.name, detail={"why": work.operation.error})
         for fingerprint in work.texts("keys_new"):
             for key in tx.records.keys:
                 if key.person == row.owner and key.fingerprint == fingerprint:

@@ -121,6 +121,8 @@ def _forward(work: Work, recipe: Recipe) -> Operation:
     except (LxgpuError, KeyboardInterrupt) as error:
         if not recipe.undo or recipe.steps[work.operation.position].stands:
             raise
+        if not _known(work.site, work.operation.id).live:  # its last write landed, and was interrupted after that
+            raise
         work.forget_last()
         brief = error.brief if isinstance(error, LxgpuError) else "interrupted"
         work.site.say(f"undoing {recipe.kind}: {brief}")

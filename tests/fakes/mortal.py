@@ -1,4 +1,4 @@
-"""An inventory whose process can be killed at any write, for the tests of recovery."""
+"""An inventory whose process can be killed, or interrupted, at any write, for the tests of recovery."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from lxgpu.ports import Inventory, Tx
 
 
 class MortalInventory:
-    """`ports.Inventory` over another one; the process dies just before or just after its n-th write lands."""
+    """`ports.Inventory` over another one; the process dies just before or just after its n-th write lands.
+
+    With `by` KeyboardInterrupt it is only interrupted there, once.
+    """
 
     def __init__(self, inner: Inventory) -> None:
         self.inner = inner
         self.writes = 0
         self.death: tuple[int, When] | None = None
+        self.by: type[BaseException] = KilledError
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.inner, name)
@@ -30,6 +34,6 @@ class MortalInventory:
         with self.inner.write(actor=actor, now=now, expected=expected) as tx:
             yield tx
             if doomed and self.death[1] is When.BEFORE:
-                raise KilledError
+                raise self.by
         if doomed:
-            raise KilledError
+            raise self.by

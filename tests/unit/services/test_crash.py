@@ -176,6 +176,27 @@ def test_killed_at_any_write_to_the_inventory(tmp_path: Path, name: str, when: W
 
 
 @pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
+def test_interrupted_at_any_write_to_the_inventory(tmp_path: Path, name: str, when: When) -> None:
+    """Ctrl-C before or after each commit: undone or done, by itself or by the next command, and never half."""
+    story = STORIES[name]
+    start, end = fresh(tmp_path, story), fresh(tmp_path, story)
+    story.act(end)
+    for number in range(1, MOST_WRITES):
+        site = fresh(tmp_path, story)
+        site.inventory.death, site.inventory.by = (number, when), KeyboardInterrupt
+        try:
+            story.act(site)
+        except KeyboardInterrupt:
+            recover(site)
+            check_sane(site)
+            assert world(site) in (world(start), world(end)), f"interrupted {when} write {number}"
+        else:
+            return
+    pytest.fail("the story does not end")
+
+
+@pytest.mark.parametrize("name", STORIES)
 @pytest.mark.parametrize("when", list(When))
 def test_killed_at_any_write_to_lxd(tmp_path: Path, name: str, when: When) -> None:
     """Before, after, or with the write still on its way: the next command ends what was begun."""
