@@ -37,7 +37,7 @@ class FileLocks:
     """`ports.Locks` by flock(2) on one file a name: the kernel gives a lock back when its process ends.
 
     Threads of one process exclude each other too, since each holds a descriptor of its own. The files
-    stay: removing one while another process waits for it would give two holders.
+    stay: removing one while another process waits for it would give two holders. One that is held `once` goes.
     """
 
     def __init__(self, directory: Path, clock: Clock | None = None) -> None:
@@ -45,7 +45,7 @@ class FileLocks:
         self._clock: Clock = clock or SystemClock()
 
     @contextmanager
-    def hold(self, name: str, *, wait_s: float) -> Iterator[bool]:
+    def hold(self, name: str, *, wait_s: float, once: bool = False) -> Iterator[bool]:
         """Hold the lock; gives False when another had it for all of `wait_s`.
 
         Raises:
@@ -57,9 +57,13 @@ class FileLocks:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise cannot_write(path, error) from error
+        taken = False
         try:
-            yield self._taken(handle, self._clock.monotonic() + wait_s)
+            taken = self._taken(handle, self._clock.monotonic() + wait_s)
+            yield taken
         finally:
+            if once and taken:
+                path.unlink(missing_ok=True)
             os.close(handle)
 
     def _taken(self, handle: int, ends: float) -> bool:

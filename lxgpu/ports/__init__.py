@@ -8,10 +8,12 @@ from lxgpu.ports.engine import Change, Engine, Image, Network, Pool, Ran, Server
 from lxgpu.ports.host import Holders, HostProbe, Process
 from lxgpu.ports.inventory import Inventory, Tx, VersionMovedError
 from lxgpu.ports.kernel_log import KernelLog, Xid
+from lxgpu.ports.relay import Call, Relay, Streams
 from lxgpu.ports.small import Board, Clock, Locks, Login, Notifier, Parker, Progress, Texts
 
 __all__ = [
     "Board",
+    "Call",
     "Change",
     "Clock",
     "Engine",
@@ -29,7 +31,9 @@ __all__ = [
     "Process",
     "Progress",
     "Ran",
+    "Relay",
     "Server",
+    "Streams",
     "Texts",
     "Tx",
     "VersionMovedError",

@@ -30,8 +30,11 @@ class Clock(Protocol):
 class Locks(Protocol):
     """One lock an instance, held by whoever runs its steps, gone with its process."""
 
-    def hold(self, name: str, *, wait_s: float) -> AbstractContextManager[bool]:
-        """Hold the lock; gives False when another process had it all the while."""
+    def hold(self, name: str, *, wait_s: float, once: bool = False) -> AbstractContextManager[bool]:
+        """Hold the lock; gives False when another process had it all the while.
+
+        `once`: nobody wants a lock of this name after its holder, so nothing of it is left.
+        """
 
 
 class Login(Protocol):

@@ -145,6 +145,16 @@ def test_a_waiting_one_gets_it_as_soon_as_it_is_free(tmp_path):
     assert time.monotonic() - started < 1
 
 
+def test_a_lock_of_a_name_that_comes_once_leaves_nothing(tmp_path):
+    """Its file goes with its holder, not with one who was refused; what another waits for stays a lock of its own."""
+    locks = FileLocks(tmp_path)
+    with locks.hold("run", wait_s=0, once=True) as mine:
+        with locks.hold("run", wait_s=0, once=True) as second:
+            assert (mine, second) == (True, False)
+        assert list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("names", [("a/b", "a_2f_b"), ("..", "."), ("a b", "a_b"), ("ä", "a")])
 def test_every_name_has_a_file_of_its_own_in_the_directory(names, tmp_path):
     """No name leads out of the directory, and no two share a lock."""

@@ -45,8 +45,9 @@ class FakeLocks:
         self._looking = Lock()
 
     @contextmanager
-    def hold(self, name: str, *, wait_s: float) -> Iterator[bool]:
+    def hold(self, name: str, *, wait_s: float, once: bool = False) -> Iterator[bool]:
         """Hold the lock; gives False when another had it for all of `wait_s`."""
+        del once  # nothing is left of any
         with self._looking:
             free = name not in self.others | self.held
             if free:

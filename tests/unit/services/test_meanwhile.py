@@ -25,12 +25,12 @@ class Interrupted:
     def __init__(self, site: Site, act: Callable[[], object]) -> None:
         self._locks, self._act, self._done = site.locks, act, False
 
-    def hold(self, name: str, *, wait_s: float) -> object:
+    def hold(self, name: str, *, wait_s: float, once: bool = False) -> object:
         """Act once, then hold the lock as ever."""
         if not self._done:
             self._done = True
             self._act()
-        return self._locks.hold(name, wait_s=wait_s)
+        return self._locks.hold(name, wait_s=wait_s, once=once)
 
 
 ACTS: dict[str, Callable[[Site], object]] = {
