@@ -239,6 +239,10 @@ CATALOGUE: dict[str, Entry] = {
         Exit.CONFLICT,
         "The container is not in use: it is suspended, being made or being deleted.",
     ),
+    "throw_away": Entry(
+        Exit.CONFLICT,
+        "The container lives for one run (`lxgpu run`): it has no login and no home, and nothing of it is kept.",
+    ),
     "disk_in_use": Entry(
         Exit.CONFLICT,
         "The disk limit asked for is less than what is used. A limit below use could not be raised again, so it is not"

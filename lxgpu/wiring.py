@@ -8,7 +8,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,8 +18,9 @@ from lxgpu.config.settings import PAGE_FOLDER, Settings, load_settings
 
 if TYPE_CHECKING:
     from lxgpu.config.profiles import Profile
+    from lxgpu.drivers.relay import PipeRelay
     from lxgpu.model.quota import Policy
-    from lxgpu.ports import Engine, HostProbe, Inventory, Progress, Texts
+    from lxgpu.ports import Call, Engine, HostProbe, Inventory, Progress, Texts
     from lxgpu.services.doctor import Ground
     from lxgpu.services.site import Site
 
@@ -50,6 +51,31 @@ def settings() -> Settings:
     if chosen.network.listen != EVERY_ADDRESS:
         return chosen
     return replace(chosen, network=replace(chosen.network, listen=own_address()))
+
+
+def caller() -> str:
+    """The account that calls: the person behind sudo, or this process's own."""
+    return os.environ.get("SUDO_USER") or pwd.getpwuid(os.geteuid()).pw_name
+
+
+def client(kind: str, name: str, words: Sequence[str], *options: str) -> tuple[list[str], dict[str, str]]:
+    """The engine's own client for a program on a terminal, and its environment."""
+    host = settings().hosts[0]
+    program, variable = ("incus", "INCUS_SOCKET") if kind == "incus" else ("lxc", "LXD_DIR")
+    where = host.socket if kind == "incus" else str(Path(host.socket).parent)
+    argv = [program, "exec", name, "--project", host.project, "--mode", "interactive", *options, "--", *words]
+    return argv, {**os.environ, **({variable: where} if host.socket else {})}
+
+
+def relay() -> PipeRelay:
+    """This process's streams and signals, for programs inside."""
+    from lxgpu.drivers.relay import PipeRelay  # noqa: PLC0415
+
+    def on_terminal(call: Call) -> tuple[list[str], dict[str, str]]:
+        given = [word for name, value in call.environment.items() for word in ("--env", f"{name}={value}")]
+        return client(engine().server().kind, call.name, call.words, "--cwd", call.folder, *given)
+
+    return PipeRelay(on_terminal)
 
 
 def host_name() -> str:

@@ -9,7 +9,7 @@ from inventory_rows import at
 
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
-from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person
+from lxgpu.model.instance import Instance, InstanceKind, InstanceState, Key, Limits, Person
 from lxgpu.model.operation import Operation, OperationState
 from lxgpu.model.reservation import Keep, Kind, Notice, Reservation, ReservationState
 
@@ -57,6 +57,7 @@ instances = st.builds(
     reason=texts,
     engine_name=texts,
     deleted_at=st.none() | near,
+    kind=st.sampled_from(InstanceKind),
 )
 assignments = st.builds(
     Assignment,

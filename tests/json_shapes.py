@@ -10,6 +10,7 @@ SHAPES: dict[str, object] = {
         "owner": "",
         "host": "",
         "state": "",
+        "kind": "",
         "class": "",
         "gpus": [
             {

@@ -49,7 +49,9 @@ class Doors:
         self._site = site
         if self._guests is None:
             self._guests = self._guest_sockets()
-        return _followed(self._guests, [row.name for row in site.inventory.read().instances if row.state == "ready"])
+        rows = site.inventory.read().instances
+        # One of a single run has no `gpu`, and its folder goes with it at any moment.
+        return _followed(self._guests, [row.name for row in rows if row.state == "ready" and not row.throw_away])
 
     def page(self, site: Site) -> tuple[str, ...]:
         """Serve the page's process.

@@ -82,7 +82,7 @@ def exec_(
     engine, records = wiring.engine(), looks.records()
     if sys.stdin.isatty() and sys.stdout.isatty() and not with_input:
         access.running(engine, access.known(records, name))
-        _hand_over(*_client(engine.server().kind, name, words), missing="install lxd-client, or use lxgpu ssh")
+        _hand_over(*wiring.client(engine.server().kind, name, words), missing="install lxd-client, or use lxgpu ssh")
     given = sys.stdin.buffer.read() if with_input else b""
     ran = access.run(engine, records, name, words, stdin=given, timeout_s=timeout_s)
     if ran.output:
@@ -107,7 +107,7 @@ def _doors(screen: Screen) -> list[Door]:
         try:
             found.append(_door(row.name))
         except LxgpuError as error:
-            if error.code not in {"not_ready", "missing", "not_found"}:
+            if error.code not in {"not_ready", "missing", "not_found", "throw_away"}:
                 raise
             screen.note(f"left out: {error.brief}")
     return found
@@ -138,17 +138,6 @@ def _write(path: Path, text: str) -> Path:
     except OSError as error:
         raise LxgpuError("not_allowed", f"{path} cannot be written: {error.strerror}", fix="use sudo") from error
     return path
-
-
-def _client(kind: str, name: str, words: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
-    """The engine's own client for a program on a terminal, and its environment."""
-    from lxgpu import wiring  # noqa: PLC0415
-
-    host = wiring.settings().hosts[0]
-    program, variable = ("incus", "INCUS_SOCKET") if kind == "incus" else ("lxc", "LXD_DIR")
-    where = host.socket if kind == "incus" else str(Path(host.socket).parent)
-    argv = [program, "exec", name, "--project", host.project, "--mode", "interactive", "--", *words]
-    return argv, {**os.environ, **({variable: where} if host.socket else {})}
 
 
 def _hand_over(argv: list[str], environment: dict[str, str], *, missing: str) -> NoReturn:

@@ -55,6 +55,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("ssh", "access:ssh", "Log in to a container"),
             ("ssh-config", "access:ssh_config", "Print the lines for ~/.ssh/config and known_hosts"),
+            ("run", "run:run", "A program in a throw-away container: for CI"),
             ("exec", "access:exec_", "Run a program inside as root"),
             ("keys", "keys:keys", "A person's public SSH keys"),
         ),

@@ -54,6 +54,7 @@ INSTANCE_COLUMNS = (
     Column("MEMORY", "limits.memory_bytes", text=short_size),
     Column("LOGIN", _login),
     Column("OWNER", "owner", wide=True),
+    Column("KIND", "kind", wide=True),
     Column("HOST", "host", wide=True),
     Column("CLASS", "class", wide=True),
     Column("DISK", "limits.disk_bytes", text=short_size, wide=True),

@@ -20,7 +20,19 @@ _TABLES = {
     "cards": ("cards", ("uuid", "pci", "model"), ""),
     "instances": (
         "instances",
-        ("name", "owner", "host", "state", "created_at", "uuid", "class_name", "limits", "expires", "engine_name"),
+        (
+            "name",
+            "owner",
+            "host",
+            "state",
+            "created_at",
+            "uuid",
+            "class_name",
+            "limits",
+            "expires",
+            "engine_name",
+            "kind",
+        ),
         "",
     ),
     "assignments": (

@@ -41,7 +41,7 @@ def _when(at: datetime) -> str:
 
 
 def _is_free(row: Instance) -> bool:
-    return row.state is InstanceState.TRASHED
+    return row.state is InstanceState.TRASHED or row.throw_away
 
 
 def _slot_taken(new: Assignment, held: Assignment) -> tuple[str, str]:

@@ -38,6 +38,15 @@ class Key:
     added_at: datetime
 
 
+class InstanceKind(StrEnum):
+    """A person's own machine, of which there is one a host; or a throw-away container of one run (`lxgpu run`)."""
+
+    OWN = "own"
+    RUN = "run"
+
+    __hash__ = str.__hash__
+
+
 class InstanceState(StrEnum):
     """What an instance is meant to be. Whether it runs is LXD's to say."""
 
@@ -75,6 +84,12 @@ class Instance:
     reason: str = ""
     engine_name: str = ""
     deleted_at: datetime | None = None
+    kind: InstanceKind = InstanceKind.OWN
+
+    @property
+    def throw_away(self) -> bool:
+        """Whether it lives for one run: it has no home volume and no login, and is removed whole."""
+        return self.kind is InstanceKind.RUN
 
 
 class Power(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 
 from lxgpu.errors import LxgpuError
 
@@ -14,6 +15,7 @@ RULE = (
     "a name has 1 to 63 characters: a lower-case letter first, then letters, digits and hyphens, no hyphen at the end"
 )
 
+_RUN = re.compile(r"run-(.+)-[0-9a-f]{6}")
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?")
 _RESERVED_PREFIXES = ("trash-", "lxgpu-")
 _RESERVED_NAMES = frozenset({"lxgpu", "trash", "any", "all", "localhost"})
@@ -27,6 +29,17 @@ systemd-resolve systemd-timesync systemd-coredump systemd-oom adm tty disk kmem 
 audio dip operator src shadow utmp video sasl plugdev staff users input sgx kvm render crontab debian ubuntu admin wheel
 """
 SYSTEM_ACCOUNTS = frozenset(_SYSTEM_ACCOUNTS.split())
+
+
+def run_name(person: str) -> str:
+    """A fresh name for a throw-away container; it says whose it is, for when nothing else of it is left."""
+    return f"run-{person}-{secrets.token_hex(3)}"
+
+
+def owner_by_name(name: str) -> str:
+    """Whose a container was that is gone, as far as its name tells: a run says so, others had their person's name."""
+    found = _RUN.fullmatch(name)
+    return found[1] if found else name
 
 
 def name_fault(name: str) -> str:

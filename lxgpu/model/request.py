@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TypedDict
 
 from lxgpu.model.gpu import Slot
+from lxgpu.model.instance import InstanceKind
 from lxgpu.model.quota import NOTHING, Terms
 from lxgpu.model.reservation import Kind
 
@@ -42,6 +43,7 @@ class CreateRequest:
     keys: tuple[tuple[str, str], ...] = field(default_factory=tuple)
     lease_s: int | None = None
     expires: datetime | None = None
+    kind: InstanceKind = InstanceKind.OWN
 
     @property
     def name(self) -> str:

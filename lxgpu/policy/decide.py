@@ -6,12 +6,13 @@ from lxgpu.figures import n_gpus
 from lxgpu.instants import format_utc
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.gpu import Slot
-from lxgpu.model.instance import InstanceState
+from lxgpu.model.instance import InstanceKind
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
 from lxgpu.model.request import CreateRequest, GpuRequest
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import admit
 from lxgpu.policy.lease import booked_from, booked_reasons
+from lxgpu.policy.lookup import own_machine
 from lxgpu.policy.placement import place
 
 WAITING = frozenset({"no_capacity", "not_free", "booked"})
@@ -23,11 +24,18 @@ def decide_create(snapshot: Snapshot, request: CreateRequest) -> Plan:
     reasons = [*_name_reasons(snapshot, request), *admit(snapshot, request.gpus)]
     slots = _placed(snapshot, request.gpus, reasons)
     reasons += booked_reasons(snapshot, request.name, slots)
+    run = request.kind is InstanceKind.RUN
+    checks = "cards and limits" if run else "SSH login through the published port, cards and limits"
     steps = (
         PlannedStep("create", request.name, why=f"from image {request.image[:12]}, profile {request.profile}"),
         *_attach_steps(snapshot, request.gpus, slots),
         PlannedStep("start", request.name),
-        PlannedStep("verify", request.name, why="SSH login through the published port, cards and limits"),
+        PlannedStep("verify", request.name, why=checks),
+        *(
+            [PlannedStep("run", request.name), PlannedStep("purge", request.name, why="whatever CMD did")]
+            if run
+            else []
+        ),
     )
     return _plan(reasons, steps, slots)
 
@@ -74,13 +82,11 @@ def _name_reasons(snapshot: Snapshot, request: CreateRequest) -> list[Reason]:
         reasons.append(Reason("exists", f"there is a container {request.name} already"))
     elif snapshot.seen.sighting(request.name) is not None:
         reasons.append(Reason("exists", f"LXD has an instance {request.name} that lxgpu did not make"))
-    other = [
-        row.name
-        for row in records.instances
-        if row.owner == request.owner and row.name != request.name and row.state is not InstanceState.TRASHED
-    ]
-    if other:
-        reasons.append(Reason("exists", f"{request.owner} has the container {other[0]} on this host already"))
+    other = (
+        None if request.kind is InstanceKind.RUN else own_machine(records.instances, request.owner, but=request.name)
+    )
+    if other is not None:
+        reasons.append(Reason("exists", f"{request.owner} has the container {other.name} on this host already"))
     return reasons
 
 

@@ -77,8 +77,8 @@ def end_of(snapshot: Snapshot, row: Instance) -> datetime | None:
 
 
 def ending_of(snapshot: Snapshot, row: Instance) -> Ending | None:
-    """When a container in use is suspended, if nothing changes; None: never."""
-    end = end_of(snapshot, row)
+    """When a container in use is suspended, if nothing changes; None: never, as one of a single run."""
+    end = None if row.throw_away else end_of(snapshot, row)
     if end is None or row.state is not InstanceState.READY:
         return None
     told = _told(snapshot, row.name)

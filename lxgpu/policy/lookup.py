@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceState
+from lxgpu.model.names import owner_by_name
 from lxgpu.model.operation import Operation
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy.tables import Groups, Once, once
@@ -48,6 +49,12 @@ def owners_by_instance(rows: tuple[Instance, ...]) -> Mapping[str, str]:
 
 
 Instances = tuple[Instance, ...]
+
+
+def own_machine(rows: Iterable[Instance], person: str, *, but: str = "") -> Instance | None:
+    """The container that is a person's own on this host, one named `but` left out; theirs of single runs are none."""
+    mine = (row for row in rows if row.owner == person and row.name != but and not row.throw_away)
+    return next((row for row in mine if row.state is not InstanceState.TRASHED), None)
 
 
 def with_instance(rows: Instances, row: Instance) -> Instances:
@@ -153,7 +160,7 @@ instances_by_owner = Groups[Instance, str](lambda row: row.owner)
 
 
 def names_with_past(past: tuple[Assignment, ...], instances: Instances, person: str) -> Sequence[str]:
-    """Of a person's instances, and one of their own name that is gone, those that had cards before."""
+    """Of a person's instances, their runs that are gone, and one of their own name that is: those that had cards."""
     return _names_with_past(past)(instances).get(person, ())
 
 
@@ -165,5 +172,5 @@ def _names_with_past(past: tuple[Assignment, ...]) -> Once[Instances, Mapping[st
 def _by_owner(names: Iterable[str], owners: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
-        found[owners.get(name, name)].append(name)
+        found[owners.get(name) or owner_by_name(name)].append(name)
     return found

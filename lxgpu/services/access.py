@@ -52,6 +52,10 @@ def door(engine: Engine, probe: HostProbe, records: Records, settings: Settings,
         LxgpuError: `not_found`, `missing`, `not_ours`, `not_ready` (not running, or no host key).
     """
     row = known(records, name)
+    if row.throw_away:
+        raise LxgpuError(
+            "throw_away", f"{name} has no login", why="it lives for one run", fix=f"lxgpu exec {name} -- bash"
+        )
     person = records.person(row.owner)
     if person is None:
         raise LxgpuError("not_found", f"the inventory has no person {row.owner}", fix="lxgpu inventory verify")

@@ -35,9 +35,9 @@ def refresh_banner(
 ) -> int:
     """Write the banners of these containers, of all that are in use without `names`; gives how many changed.
 
-    `seen` is what the host showed just now, None when LXD did not answer. A banner that cannot be written is said, to
-    `trouble` where there is one, and stops nobody. The first line is about all cards: where one was lent or came back,
-    all banners change.
+    One of a single run has none, since nobody logs in. `seen` is what the host showed just now, None when LXD did not
+    answer. A banner that cannot be written is said, to `trouble` where there is one, and stops nobody. The first line
+    is about all cards: where one was lent or came back, all banners change.
     """
     records, policy, now = site.inventory.read(), site.policy(), site.clock.now()
 
@@ -49,8 +49,9 @@ def refresh_banner(
 
     views = card_views(records, seen, None, mode=lambda uuid: policy.rules.card(uuid).mode.value).views
     first, wanted, changed = headline(count(views, now), show), None if names is None else set(names), 0
-    for row in records.instances:
-        if row.state in {InstanceState.CREATING, InstanceState.READY} and (wanted is None or row.name in wanted):
+    used = (row for row in records.instances if row.state in {InstanceState.CREATING, InstanceState.READY})
+    for row in used:
+        if not row.throw_away and (wanted is None or row.name in wanted):
             lines = {"headline": first, "holds": holds_line(records, row.name, now=now, show=show)}
             lines["warning"] = warning_line(records, row.name, show=zoned) or booked_line(records, row, show=show)
             try:

@@ -15,7 +15,7 @@ from lxgpu.services import observe
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.leaving import DELETE, EMPTY, RESUME, SUSPEND
-from lxgpu.services.lending import check_ready, known_instance, ready_instance
+from lxgpu.services.lending import check_ready, known_instance, lasting_instance, ready_instance
 from lxgpu.services.operations import carry_out
 from lxgpu.services.recipes import Recipe
 from lxgpu.services.site import Site
@@ -24,13 +24,16 @@ from lxgpu.services.unknown import no_container
 
 def plan_delete(site: Site, name: str, *, purge: bool) -> Plan:
     """What a delete would do; nothing is written."""
-    known_instance(site, name)
-    end = PlannedStep("purge" if purge else "trash", name, why="home too" if purge else "its home stays")
+    row = known_instance(site, name)
+    purge = purge or row.throw_away
+    kept = "home too" if purge and not row.throw_away else "its home stays" if not purge else "a throw-away container"
+    end = PlannedStep("purge" if purge else "trash", name, why=kept)
     return _plan(site, name, PlannedStep("stop", name), end)
 
 
 def plan_suspend(site: Site, name: str, *, reason: str) -> Plan:
     """What a suspension would do; nothing is written."""
+    lasting_instance(site, name)
     ready_instance(site, name)
     return _plan(site, name, PlannedStep("stop", name, why=reason), PlannedStep("close_port", name))
 
@@ -55,11 +58,16 @@ def _suspended(row: Instance) -> None:
 
 
 def delete(site: Site, name: str, *, purge: bool) -> None:
-    """Delete a container: its cards are proven free, it goes to the trash (or away), the home stays (or goes)."""
+    """Delete a container: its cards are proven free, it goes to the trash (or away), the home stays (or goes).
+
+    One of a single run is purged, whatever `purge` says.
+    """
     ensure_identity(site)
-    if known_instance(site, name).state is InstanceState.TRASHED:
+    row = known_instance(site, name)
+    if row.state is InstanceState.TRASHED:
         _empty(site, name, purge=purge)
         return
+    purge = purge or row.throw_away
     _end(site, name, kind="delete", recipe=DELETE, state=InstanceState.DELETING, args={"purge": purge})
 
 
@@ -84,6 +92,7 @@ def _empty(site: Site, name: str, *, purge: bool) -> None:
 def suspend(site: Site, name: str, *, reason: str) -> None:
     """Stop a container and close its port; cards go back, data stay."""
     ensure_identity(site)
+    lasting_instance(site, name)
     ready_instance(site, name)
     _end(site, name, kind="suspend", recipe=SUSPEND, state=InstanceState.SUSPENDED, reason=reason)
 

@@ -115,8 +115,9 @@ def mirror_promises(site: Site) -> None:
 
 
 def _promises(records: Records) -> str:
-    housed = {row.owner for row in records.instances}
-    reached = {row.owner for row in records.instances if row.state is not InstanceState.TRASHED}
+    own = [row for row in records.instances if not row.throw_away]
+    housed = {row.owner for row in own}
+    reached = {row.owner for row in own if row.state is not InstanceState.TRASHED}
     promises: dict[str, dict[str, object]] = {
         "closed": {card.uuid: [card.closed, card.closed_by] for card in records.cards if card.closed},
         "quarantined": {str(row.slot): row.quarantine for row in records.slots if row.quarantine},

@@ -169,7 +169,7 @@ def _write(site: Site, person: str, change: Callable[[Tx, Snapshot], None]) -> N
         if (row and row.name) != (housed and housed.name):
             raise LxgpuError("conflict", f"{person}'s container changed in between", fix="repeat the command")
         for mine in now.records.instances:
-            if mine.owner == person:
+            if mine.owner == person and not mine.throw_away:
                 make_way(tx, now, mine.name)
         change(tx, now)
         if row is None:
@@ -186,7 +186,8 @@ def _write(site: Site, person: str, change: Callable[[Tx, Snapshot], None]) -> N
 
 
 def _housed(records: Records, person: str) -> Instance | None:
-    return next((row for row in records.instances if row.owner == person and row.state in _REACHED), None)
+    mine = (row for row in records.instances if row.owner == person and not row.throw_away)
+    return next((row for row in mine if row.state in _REACHED), None)
 
 
 def _where(records: Records, person: str) -> str:

@@ -35,7 +35,8 @@ def end(site: Site, name: str) -> None:
 def stop(work: Work) -> None:
     """Stop: what runs inside gets time to end, then it is ended; one that comes up again is ended once more."""
     site = work.site
-    for gently in (True, False, False):
+    at_once = work.instance().throw_away  # nobody keeps anything of it
+    for gently in (not at_once, False, False):
         seen = taking.there(work)
         if seen is None or seen.power is Power.STOPPED:
             return
@@ -105,9 +106,9 @@ def put_folder(work: Work) -> None:
 
 
 def purge_home(work: Work) -> None:
-    """With `purge`, the home volume goes too."""
+    """With `purge`, the home volume goes too: that of the person's own machine, no run's."""
     row = work.site.inventory.read().instance(work.name)
-    if row is not None and work.flag("purge"):
+    if row is not None and work.flag("purge") and not row.throw_away:
         work.site.engine.delete_volume(work.site.settings.pool, home_volume(row.owner))
 
 
@@ -126,7 +127,7 @@ def forget(work: Work) -> None:
         if trash and kept:
             note_promise(tx, trash, kept)
         for key in tx.records.keys:
-            if key.person == row.owner:
+            if key.person == row.owner and not row.throw_away:
                 tx.drop(key)
         tx.event("deleted", work.name, detail={"trash": trash or None, "purged": work.flag("purge")})
     mirror_promises(site)

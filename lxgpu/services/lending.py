@@ -178,6 +178,19 @@ def ready_instance(site: Site, name: str) -> Instance:
     return check_ready(known_instance(site, name))
 
 
+def lasting_instance(site: Site, name: str) -> Instance:
+    """The row of a container that lives on; error `throw_away` for one of a single run."""
+    row = known_instance(site, name)
+    if row.throw_away:
+        raise LxgpuError(
+            "throw_away",
+            f"{name} lives for one run only",
+            why="it goes with its program, whatever becomes of it",
+            fix=f"lxgpu create NAME makes a container to keep; lxgpu delete {name} --yes ends this run",
+        )
+    return row
+
+
 def ready_row(now: Snapshot, name: str) -> Instance:
     """The same, of the rows that a transaction decides on: it may have been suspended or deleted since it was read."""
     row = now.records.instance(name)

@@ -124,6 +124,7 @@ def _item(row: Row, seen: Row | None, *, state: str | None) -> Item:
         "owner": row.owner,
         "host": row.host,
         "state": state,
+        "kind": str(row.kind),
         "class": row.class_name or None,
         "gpus": [],
         "ssh": {},
@@ -170,7 +171,7 @@ def _pci_in(seen: Row | None, uuid: str) -> str | None:
 
 
 def _ssh(row: Row, person: Row | None, host: str) -> Item:
-    if person is None or str(row.state) == "trashed":
+    if person is None or str(row.state) == "trashed" or str(row.kind) == "run":
         return {"host": None, "port": None, "user": None}
     return {"host": host, "port": person.ssh_port, "user": person.name}
 
@@ -183,6 +184,7 @@ def _stranger(seen: Row) -> Item:
         "owner": None,
         "host": seen.location,
         "state": "lost" if seen.ours else "foreign",
+        "kind": None,
         "class": None,
         "gpus": [{**nothing, "pci": device.get("pci"), "state": "foreign"} for device in devices],
         "ssh": {"host": None, "port": None, "user": None},

@@ -9,6 +9,7 @@ from datetime import datetime
 from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.errors import LxgpuError
 from lxgpu.instants import format_utc
+from lxgpu.policy.lookup import own_machine
 from lxgpu.services import keys
 from lxgpu.services.cardmemory import CardMemory
 from lxgpu.services.contact import with_contact
@@ -157,6 +158,7 @@ def _way(site: Site, person: str) -> SshView | None:
     """Where a person logs in; None while they have no container."""
     records = site.inventory.read()
     known = records.person(person)
-    if known is None or not any(row.owner == person and row.state in LIVES for row in records.instances):
+    own = own_machine(records.instances, person)
+    if known is None or own is None or own.state not in LIVES:
         return None
     return SshView(host=ssh_host(site.settings.network), port=known.ssh_port, user=known.name)

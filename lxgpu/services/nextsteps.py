@@ -62,6 +62,7 @@ FIX = {
     "exists": "lxgpu ls --all lists what there is; create --if-not-exists leaves it as it is",
     "conflict": _WAIT,
     "not_ready": "lxgpu ls --all shows its state",
+    "throw_away": "lxgpu ls -o wide shows the kind of each container",
     "disk_in_use": "ask for more, or let its person remove files",
     "not_held": "lxgpu show NAME lists the cards that it holds",
     "daemon_runs": "lxgpu daemon status says which",

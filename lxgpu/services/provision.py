@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lxgpu.errors import LxgpuError
 from lxgpu.model import devices
 from lxgpu.model.assignment import Assignment, AssignmentState
-from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person
+from lxgpu.model.instance import Instance, InstanceKind, InstanceState, Key, Limits, Person
 from lxgpu.model.plan import Plan, Verdict
 from lxgpu.model.request import CreateRequest
 from lxgpu.model.snapshot import Observation, Snapshot
@@ -25,6 +25,7 @@ from lxgpu.services.limits import check_disk
 from lxgpu.services.making import CREATE
 from lxgpu.services.operations import carry_out
 from lxgpu.services.refusal import raise_if_refused
+from lxgpu.services.running import RUN
 from lxgpu.services.site import Site
 
 POOL_FULL = 0.9
@@ -72,7 +73,7 @@ def plan_all(site: Site, requests: Sequence[CreateRequest]) -> list[Plan]:
 def _as_if(snapshot: Snapshot, request: CreateRequest, decision: Plan) -> Snapshot:
     """The snapshot with a granted request's container and cards in it."""
     records, now = snapshot.records, snapshot.now
-    row = Instance(request.name, request.owner, snapshot.seen.host, InstanceState.CREATING, now)
+    row = Instance(request.name, request.owner, snapshot.seen.host, InstanceState.CREATING, now, kind=request.kind)
     held = tuple(
         Assignment(f"{request.name}/{slot}", slot, request.name, AssignmentState.ATTACHING, now)
         for slot in decision.slots
@@ -88,7 +89,7 @@ def create(site: Site, request: CreateRequest) -> Instance:
     """
     ensure_identity(site)
     snapshot, request, decision = plan(site, request)
-    raise_if_refused(decision, f"create {request.name}", snapshot.policy)
+    raise_if_refused(decision, _what(request), snapshot.policy)
     _check_pool(site, limits_of(site, snapshot, request))
     with only_if_made(site, request.owner):
         _make(site, snapshot, request)
@@ -98,14 +99,19 @@ def create(site: Site, request: CreateRequest) -> Instance:
     return row
 
 
+def _what(request: CreateRequest) -> str:
+    return f"create {request.name}" if request.kind is InstanceKind.OWN else f"run for {request.owner}"
+
+
 def _make(site: Site, snapshot: Snapshot, request: CreateRequest) -> None:
-    if not request.keys:
+    own = request.kind is InstanceKind.OWN
+    if own and not request.keys:
         request = replace(request, keys=tuple((key.fingerprint, key.text) for key in keys_for(site, request.owner)))
     ensure_template(site, find_image(site, request.image), site.profile(request.profile))
     ground = look_at_ground(site, request.owner)
     carry_out(
         site,
-        CREATE,
+        CREATE if own else RUN,
         request.name,
         lambda: decided(site, snapshot, lambda tx, now: _write(site, tx, now, request, ground)),
         gpus=snapshot.seen.gpus,
@@ -115,7 +121,7 @@ def _make(site: Site, snapshot: Snapshot, request: CreateRequest) -> None:
 def _write(site: Site, tx: Tx, snapshot: Snapshot, request: CreateRequest, ground: Ground) -> str:
     """Decide once more on what holds now, and write the intent: person, keys, instance, cards, operation."""
     decision = decide_create(snapshot, request)
-    raise_if_refused(decision, f"create {request.name}", snapshot.policy)
+    raise_if_refused(decision, _what(request), snapshot.policy)
     make_way(tx, snapshot, request.name)
     known = snapshot.records.person(request.owner)
     person = known or new_person(snapshot, request.owner, ground, ports=site.settings.network.ports)
@@ -129,7 +135,7 @@ def _write(site: Site, tx: Tx, snapshot: Snapshot, request: CreateRequest, groun
     rules = snapshot.policy.rules.preemption
     operation = new_operation(
         site,
-        kind="create",
+        kind=(CREATE if request.kind is InstanceKind.OWN else RUN).kind,
         instance=request.name,
         args={
             "person_new": known is None,
@@ -197,6 +203,7 @@ def _new_instance(site: Site, snapshot: Snapshot, request: CreateRequest, ground
         address=address,
         hwaddr=devices.hwaddr_for(address),
         expires=request.expires,
+        kind=request.kind,
     )
 
 

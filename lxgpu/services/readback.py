@@ -13,7 +13,7 @@ from lxgpu.config.keys import parse_keys
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
-from lxgpu.model.instance import Instance, InstanceState, Key, Limits, Person, Sighting
+from lxgpu.model.instance import Instance, InstanceKind, InstanceState, Key, Limits, Person, Sighting
 from lxgpu.model.reservation import Keep, Reservation
 from lxgpu.model.snapshot import Observation, Row
 from lxgpu.policy.drift import TEMPLATE_PREFIX, is_orphan
@@ -106,6 +106,7 @@ def _read_instance(found: Found, sighting: Sighting, *, host: str) -> None:
         expires=_instant(row["expires"]),
         reason=row["reason"],
         deleted_at=_instant(row.get("deleted_at")),
+        kind=InstanceKind(row.get("kind", InstanceKind.OWN)),
     )
     holds = [_read_hold(sighting.name, hold) for hold in json.loads(config.get(KEY_HOLDS, "[]"))]
     found.people[owner.name] = owner

@@ -16,6 +16,8 @@ from lxgpu.services.recipes import Recipe
 from lxgpu.services.renaming import RENAME
 from lxgpu.services.renewal import REBUILD
 from lxgpu.services.reshape import RESIZE
+from lxgpu.services.running import RUN
+from lxgpu.services.runs import end_abandoned
 from lxgpu.services.site import Site
 from lxgpu.services.snapshots import RESTORE, SNAPSHOT, UNSNAPSHOT
 from lxgpu.services.untrash import UNTRASH
@@ -43,16 +45,18 @@ RECIPES: dict[str, Recipe] = {
         RESTORE,
         ADOPT,
         UNTRASH,
+        RUN,
     )
 }
 
 
 def recover(site: Site) -> None:
-    """Take every abandoned operation to its end; one in another process's hand is left to it.
+    """Take every abandoned operation and run to its end; what is in another process's hand is left to it.
 
     An operation that fails again stays in the journal and is said; it stops nobody else. Cards that our containers
     show and do not hold (a snapshot restored, devices edited by hand) are taken off.
     """
+    end_abandoned(site)
     _end_operations(site)
     mend(site, observe.look(site))
 

@@ -18,7 +18,7 @@ from lxgpu.services import giving, instances, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.leaving import end
-from lxgpu.services.lending import known_instance
+from lxgpu.services.lending import lasting_instance
 from lxgpu.services.operations import LOCK_WAIT_S, carry_out
 from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.refusal import raise_if_refused
@@ -118,14 +118,14 @@ RENAME = Recipe(
 
 def plan_rename(site: Site, name: str, new: str) -> Plan:
     """What a rename would do, or every reason against it; nothing is written."""
-    known_instance(site, name)
+    lasting_instance(site, name)
     return _decide(observe.snapshot(site), name, new)
 
 
 def rename(site: Site, name: str, new: str) -> None:
     """Give a container another name. A running one is stopped for it and started again."""
     ensure_identity(site)
-    known_instance(site, name)
+    lasting_instance(site, name)
     snapshot = observe.snapshot(site)
     raise_if_refused(_decide(snapshot, name, new), f"rename {name}", snapshot.policy)
 

@@ -12,7 +12,7 @@ from lxgpu.services import instances, leaving, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.images import ensure_template, find_image, template_for
-from lxgpu.services.lending import ready_instance, ready_row
+from lxgpu.services.lending import lasting_instance, ready_instance, ready_row
 from lxgpu.services.operations import carry_out
 from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.site import Site
@@ -112,6 +112,7 @@ def rebuild(site: Site, name: str, *, image: str) -> None:
 
 def _image(site: Site, name: str, wanted: str) -> Image:
     """The image asked for; else the one it is made of, or that of the settings where this one is gone."""
+    lasting_instance(site, name)
     row = ready_instance(site, name)
     if wanted:
         return find_image(site, wanted)

@@ -37,7 +37,8 @@ def ssh_host(network: NetworkSettings) -> str:
 
 def _view(item: dict[str, Any]) -> InstanceView:
     limits = item["limits"]
-    rest = {key: item[key] for key in ("name", "owner", "host", "state", "disk_used_bytes", "created_at", "expires")}
+    same = ("name", "owner", "host", "state", "kind", "disk_used_bytes", "created_at", "expires")
+    rest = {key: item[key] for key in same}
     return InstanceView(
         class_=item["class"],
         gpus=tuple(HeldView(**held) for held in item["gpus"]),

@@ -16,7 +16,7 @@ from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.instances import sighting
-from lxgpu.services.lending import ready_instance, ready_row
+from lxgpu.services.lending import lasting_instance, ready_instance, ready_row
 from lxgpu.services.limits import check_disk, check_limits
 from lxgpu.services.operations import carry_out
 from lxgpu.services.recipes import Recipe, Step, Wait, Work
@@ -152,6 +152,7 @@ RESIZE = Recipe(
 
 def plan_resize(site: Site, name: str, wanted: Limits) -> Plan:
     """What a resize would do; nothing is written, and nothing is measured inside."""
+    lasting_instance(site, name)
     row = ready_instance(site, name)
     new = changed(row.limits, wanted)
     steps = tuple(
@@ -168,6 +169,7 @@ def resize(site: Site, name: str, wanted: Limits) -> bool:
     Errors: `disk_in_use` and `limits_failed`, after the old limits were put back.
     """
     ensure_identity(site)
+    lasting_instance(site, name)
     row = ready_instance(site, name)
     if changed(row.limits, wanted) == row.limits:
         return False

@@ -20,7 +20,7 @@ from lxgpu.services import instances, leaving, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import picture
 from lxgpu.services.identity import ensure_identity
-from lxgpu.services.lending import known_instance, ready_instance
+from lxgpu.services.lending import known_instance, lasting_instance, ready_instance
 from lxgpu.services.operations import carry_out
 from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.site import Site
@@ -154,7 +154,7 @@ def check_new_name(snapshot: str) -> None:
 
 def plan_snapshot(site: Site, name: str, snapshot: str) -> Plan:
     """What taking one would do; nothing is written. Errors: `bad_name`, `exists`."""
-    _may(known_instance(site, name))
+    _may(lasting_instance(site, name))
     check_new_name(snapshot)
     if _has(site, name, snapshot):
         raise LxgpuError("exists", f"{name} has a snapshot {snapshot} already", fix="give it another name")

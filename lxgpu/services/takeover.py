@@ -13,10 +13,11 @@ from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.errors import LxgpuError
 from lxgpu.model.devices import gpus_in
 from lxgpu.model.gpu import Gpu, Slot
-from lxgpu.model.instance import InstanceState, Limits, Power, Sighting
+from lxgpu.model.instance import Limits, Power, Sighting
 from lxgpu.model.plan import Reason
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.drift import is_copy
+from lxgpu.policy.lookup import own_machine
 from lxgpu.policy.placement import obstacles
 from lxgpu.services.provision import Ground, free_address, proxy_ports, taken_addresses
 from lxgpu.services.site import Site
@@ -84,9 +85,9 @@ def _names(found: Takeover, snapshot: Snapshot) -> None:
         found.refuse("not_ready", f"{found.name} is {found.seen.power.value}: start it or stop it first")
     if found.seen.config.get("security.privileged") == "true" or found.seen.config.get("volatile.idmap.next") == "[]":
         found.refuse("conflict", f"{found.name} is privileged: root in it is the host's root, whom no rule holds back")
-    for row in snapshot.records.instances:
-        if row.owner == found.owner and row.state is not InstanceState.TRASHED:
-            found.refuse("exists", f"{found.owner} has the container {row.name} on this host already")
+    other = own_machine(snapshot.records.instances, found.owner)
+    if other is not None:
+        found.refuse("exists", f"{found.owner} has the container {other.name} on this host already")
 
 
 def _limits(site: Site, found: Takeover) -> None:

@@ -32,6 +32,7 @@ from lxgpu.services.mend import begin_mending
 from lxgpu.services.notices import send_due
 from lxgpu.services.oneversion import on_one_version
 from lxgpu.services.presence import presence
+from lxgpu.services.runs import end_abandoned
 from lxgpu.services.sampling import judge_all, take_samples
 from lxgpu.services.sections import FATAL, fault
 from lxgpu.services.site import Site
@@ -69,6 +70,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
     ensure_identity(site)
     count, agenda = _Count(site.alive), Agenda()
     clock = _clock(site, count)
+    _section(count, "runs", partial(end_abandoned, site))
     for number in range(ROUNDS):
         site.alive()
         moved, troubles = advance_all(site)

@@ -12,6 +12,7 @@ from lxgpu.model import devices
 from lxgpu.model.instance import Instance, InstanceState, Key, Sighting
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.lookup import own_machine
 from lxgpu.ports import Change, Tx
 from lxgpu.services import instances, making, observe, power
 from lxgpu.services.begin import decided, make_way, new_operation
@@ -160,11 +161,9 @@ def _decide(now: Snapshot, row: Instance, name: str) -> Plan:
         reasons.append(Reason("not_ready", f"{row.name} is not in the trash"))
     if now.records.instance(name) is not None or now.seen.sighting(name) is not None:
         reasons.append(Reason("exists", f"there is a container {name} again"))
-    reasons += [
-        Reason("exists", f"{row.owner} has the container {other.name} on this host already")
-        for other in now.records.instances
-        if other.owner == row.owner and other.name != name and other.state is not InstanceState.TRASHED
-    ]
+    other = own_machine(now.records.instances, row.owner, but=name)
+    if other is not None:
+        reasons.append(Reason("exists", f"{row.owner} has the container {other.name} on this host already"))
     if reasons:
         return Plan(decision=Verdict.REFUSED, reasons=tuple(reasons))
     why = "with its home; cards have to be asked for anew"

@@ -54,7 +54,7 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class InstanceView:
-    """One container.
+    """One container; `kind` is own, run (a throw-away one of `lxgpu run`), or None for one that is not lxgpu's.
 
     `state` is running, stopped, frozen or error as LXD says; creating, suspended, deleting or trashed as the
     inventory says; missing (the inventory has it, LXD does not), unreachable (LXD does not answer), foreign (not
@@ -66,6 +66,7 @@ class InstanceView:
     owner: str | None
     host: str | None
     state: str | None
+    kind: str | None = None
     class_: str | None = None
     gpus: tuple[HeldView, ...] = ()
     ssh: SshView = field(default_factory=SshView)

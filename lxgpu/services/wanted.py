@@ -109,21 +109,28 @@ def full(picture: Picture, seen: Sighting, *, attached: Iterable[Slot], operatio
         KEY_EPOCH: str(picture.identity.epoch),
         KEY_HOLDS: holds_text(picture.assignments, attached),
         KEY_INSTANCE: instance_text(picture.instance),
-        KEY_PERSON: person_text(picture.person, picture.keys),
+        KEY_PERSON: person_text(picture.person, () if picture.instance.throw_away else picture.keys),
     }
-    home = devices.home_device(
-        pool=picture.settings.pool, volume=home_volume(picture.person.name), path=home_path(picture.person.name)
-    )
     wanted: dict[str, Mapping[str, str] | None] = {
         **picture.profile.devices,
         **start.devices,
-        "home": home,
+        **_home(picture),
         **_guest(picture),
         **folders(picture, seen),
         **cards(picture, seen, attached),
         **ssh(picture),
     }
     return Change(config=config, devices=wanted)
+
+
+def _home(picture: Picture) -> dict[str, Mapping[str, str] | None]:
+    """The home volume, which only the person's own machine has: two at once would write to one file system."""
+    if picture.instance.throw_away:
+        return {}
+    home = devices.home_device(
+        pool=picture.settings.pool, volume=home_volume(picture.person.name), path=home_path(picture.person.name)
+    )
+    return {"home": home}
 
 
 def _guest(picture: Picture) -> dict[str, Mapping[str, str] | None]:
@@ -160,8 +167,8 @@ def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[st
 
 
 def ssh(picture: Picture) -> dict[str, Mapping[str, str] | None]:
-    """The published port; a suspended or deleted instance has none."""
-    open_ = picture.instance.state in {InstanceState.CREATING, InstanceState.READY}
+    """The published port; a suspended or deleted instance has none, nor one of a single run."""
+    open_ = picture.instance.state in {InstanceState.CREATING, InstanceState.READY} and not picture.instance.throw_away
     device = devices.ssh_device(
         listen=picture.settings.network.listen, port=picture.person.ssh_port, address=picture.instance.address
     )
@@ -231,6 +238,7 @@ def instance_text(instance: Instance) -> str:
             "expires": instance.expires.isoformat() if instance.expires else None,
             "reason": instance.reason,
             "deleted_at": instance.deleted_at.isoformat() if instance.deleted_at else None,
+            **({"kind": instance.kind.value} if instance.throw_away else {}),
         },
         sort_keys=True,
     )

@@ -14,7 +14,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.inventory.memory import MemoryInventory
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.assignment import LIVE, AssignmentState
-from lxgpu.model.instance import InstanceState, Limits
+from lxgpu.model.instance import InstanceKind, InstanceState, Limits
 from lxgpu.model.operation import Identity, OperationState
 from lxgpu.model.snapshot import Records
 from lxgpu.ports import VersionMovedError
@@ -283,6 +283,19 @@ def test_a_broken_rule_names_who_stands_in_the_way(inventory, rule):
     assert error.why
     assert error.fix
     assert (inventory.read(), inventory.events()) == (before, [])
+
+
+def test_runs_stand_beside_a_persons_own_container(inventory):
+    """As many as they like; a second container of their own is refused all the same."""
+    runs = [make.instance(f"run-{number}", owner="alice", kind=InstanceKind.RUN) for number in (1, 2)]
+    put(inventory, *PEOPLE, make.instance("alice"), *runs)
+    assert {row.name: row.throw_away for row in inventory.read().instances} == {
+        "alice": False,
+        "run-1": True,
+        "run-2": True,
+    }
+    with pytest.raises(LxgpuError):
+        put(inventory, make.instance("alice-two", owner="alice"))
 
 
 @pytest.mark.parametrize("first", sorted(LIVE))

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, Card
+from lxgpu.model.names import owner_by_name
 from lxgpu.model.reservation import Kind, Reservation
 from lxgpu.policy.preemption import ASAP
 from lxgpu.services.usage import Ground
@@ -60,7 +61,7 @@ def history(ground: Ground, *, since: datetime, now: datetime) -> Workload:
     for count, hold in enumerate(_holds((*ground.records.assignments, *ground.past), since, now)):
         cards = zip((row.slot.gpu for row in hold.rows), hold.times, strict=True)
         busy = watched.busy(hold.rows[0].instance, cards)
-        owner = owners.get(hold.rows[0].instance, hold.rows[0].instance)
+        owner = owners.get(hold.rows[0].instance) or owner_by_name(hold.rows[0].instance)
         wish = wishes.get(hold.rows[0].reservation or "")
         jobs.append(_job(count, hold, busy, wish, since, owner=owner, group=_first(ground.groups_of(owner))))
         held_s += sum(_seconds(end, begin) for begin, end in hold.times)

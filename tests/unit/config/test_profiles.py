@@ -38,7 +38,7 @@ def test_each_shipped_profile_suits_real_work(name):
 
 def test_the_shipped_profiles_are_these():
     """Docs and commands name them."""
-    assert list(list_profiles(None)) == ["base", "cpu-only", "cuda", "docker"]
+    assert list(list_profiles(None)) == ["base", "ci", "cpu-only", "cuda", "docker"]
     assert shipped("profiles").name == "profiles"
     assert shipped("templates").is_dir()
 

@@ -38,6 +38,7 @@ PARTS = {
     "drift": "begin_mending",
     "notices": "send_due",
     "promises": "mirror_promises",
+    "runs": "end_abandoned",
     "banners": "refresh_banner",
 }
 
