@@ -45,7 +45,7 @@ def had_here(snapshot: Snapshot) -> tuple[object, ...]:
     records, seen = snapshot.records, snapshot.seen
     had = by_card(records.assignments)
     foreign = records.assignments if holdings(seen) else None
-    return (seen, records.slots, records.cards, foreign, *(had.get(gpu.uuid) for gpu in seen.gpus))
+    return (seen, records.slots, records.cards, foreign, *[had.get(gpu.uuid) for gpu in seen.gpus])
 
 
 def by_host(find: Callable[[Snapshot], Found]) -> Latest[Snapshot, Found]:

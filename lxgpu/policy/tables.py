@@ -95,19 +95,21 @@ class Latest(Generic[Item, Found]):
         rests_on: Callable[[Item], tuple[object, ...]],
     ) -> None:
         self._find, self._key, self._rests_on = find, key, rests_on
-        self._known: dict[Hashable, tuple[tuple[object, ...], Found]] = {}
+        self._known: dict[Hashable, tuple[Item, tuple[object, ...], Found]] = {}
         update_wrapper(self, find)
 
     def __call__(self, item: Item) -> Found:
         """What the function finds."""
-        key, rests_on = self._key(item), self._rests_on(item)
+        key = self._key(item)
         known = self._known.get(key)
-        if known is not None and len(known[0]) == len(rests_on) and all(map(is_, known[0], rests_on)):
-            return known[1]
+        if known is not None and known[0] is item:
+            return known[2]
+        rests_on = self._rests_on(item)
+        same = known is not None and len(known[1]) == len(rests_on) and all(map(is_, known[1], rests_on))
+        found = known[2] if known is not None and same else self._find(item)
         if len(self._known) >= _MOST:
             self._known.clear()
-        found = self._find(item)
-        self._known[key] = rests_on, found
+        self._known[key] = item, rests_on, found
         return found
 
 
