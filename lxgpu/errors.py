@@ -200,6 +200,11 @@ CATALOGUE: dict[str, Entry] = {
         "One person may have only so many GPU-hours booked ahead or waiting in the queue at a time"
         " (`reservations.open_gpu_hours`).",
     ),
+    "one_part": Entry(
+        Exit.REFUSED,
+        "A person has one part of a divided card at a time: `lxgpu release NAME` gives the one that they have back,"
+        " `lxgpu reservations` lists what is booked and waits.",
+    ),
     "over_open": Entry(
         Exit.REFUSED,
         "One person may have 20 requests in the queue and 100 bookings ahead. `lxgpu reservations` lists them;"

@@ -39,7 +39,7 @@ def instance(name: str = "alice", **fields: Any) -> Instance:
 def assignment(id_: str = "a1", gpu: str = "GPU-1", part: str = "whole", **fields: Any) -> Assignment:
     """An active assignment of alice, attached at `T0`."""
     usual = {"instance": "alice", "state": AssignmentState.ACTIVE, "created_at": T0, "since": T0}
-    return Assignment(**{"id": id_, "slot": Slot(gpu, part), **usual, **fields})
+    return Assignment(**{"id": id_, "slot": Slot.of(gpu, part), **usual, **fields})
 
 
 def operation(id_: str = "o1", **fields: Any) -> Operation:
@@ -49,7 +49,7 @@ def operation(id_: str = "o1", **fields: Any) -> Operation:
 
 def slot_record(gpu: str = "GPU-1", part: str = "whole", **fields: Any) -> SlotRecord:
     """A slot of which nothing is known."""
-    return SlotRecord(**{"slot": Slot(gpu, part), "host": "gpu1", **fields})
+    return SlotRecord(**{"slot": Slot.of(gpu, part), "host": "gpu1", **fields})
 
 
 def card(uuid: str = "GPU-1", **fields: Any) -> Card:

@@ -52,6 +52,33 @@ def close(out: Output, card: str, *, reason: str, dry_run: bool, yes: bool) -> N
     show_gpu(out, card)
 
 
+@gpu.command()
+@CARD
+@params.change
+@params.output
+def mode(out: Output, card: str, *, dry_run: bool, yes: bool) -> None:
+    """Divide a card, or make it whole again, as the policy says: now, if nobody has any of it.
+
+    The daemon does that by itself once the card is empty. `gpus:` and `sharing:` of the policy file say how cards are
+    divided; --dry-run says who is in the way.
+    """
+    del yes  # nobody loses anything by it
+    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu.cli.listing import show_gpu  # noqa: PLC0415
+    from lxgpu.services import dividing  # noqa: PLC0415
+    from lxgpu.services.recover import recover  # noqa: PLC0415
+
+    with out.screen.steps(total=1) as steps:
+        site = wiring.site(steps.of(card))
+        if dry_run:
+            out.plan(dividing.plan_division(site, card)[2])
+            return
+        recover(site)
+        found = dividing.divide_now(site, card)
+        steps.done(card, f"now {found.words}" if found.due else f"is {found.words} already")
+    show_gpu(out, card)
+
+
 @gpu.command(name="open")
 @CARD
 @params.change

@@ -52,7 +52,8 @@ def attach(
     if (count is None) == (not cards):
         why = "one of --gpus and --gpu, and not both"
         raise LxgpuError("usage", "say how many cards, or which", why=why, fix="--gpus 2, --gpus +1, or --gpu UUID")
-    request = GpuRequest(instance=name, owner="", more=0, uuids=cards, model=model, class_name=class_name)
+    pattern = count.of(model) if count else model
+    request = GpuRequest(instance=name, owner="", more=0, uuids=cards, model=pattern, class_name=class_name)
     number, more = (count.number, count.more) if count else (len(cards), True)
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))

@@ -76,10 +76,15 @@ class When(NamedTuple):
 
 
 class GpuCount(NamedTuple):
-    """`--gpus N` (a total) or `--gpus +N` (so many more)."""
+    """`--gpus N` (a total), `--gpus +N` (so many more), or `--gpus 0.25`: one part of a card, so large at least."""
 
     number: int
     more: bool
+    part: str = ""
+
+    def of(self, model: str) -> str:
+        """The pattern of a model with the part in it, as policy reads it."""
+        return f"{model} {self.part}" if self.part else model
 
 
 def _duration(text: str) -> int:
@@ -131,10 +136,17 @@ def _person(text: str) -> str:
     return check_person(text)
 
 
+_DIGITS = 8
+"""A part of a card is read so exactly."""
+
+
 def _gpu_count(text: str) -> GpuCount:
     digits = text.removeprefix("+")
+    whole, point, part = text.partition(".")
+    if point and whole in {"", "0"} and part.isascii() and part.isdigit() and 0 < float(f"0.{part}") < 1:
+        return GpuCount(number=1, more=False, part=f"0.{part}"[:_DIGITS])
     if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(MOST)) or int(digits) > MOST:
-        why = "2 means two in all, +1 means one more"
+        why = "2 means two in all, +1 means one more, 0.25 a quarter of one at least"
         raise LxgpuError("usage", f"{text[:40]!r} is no number of cards", why=why)
     return GpuCount(number=int(digits), more=text.startswith("+"))
 

@@ -90,7 +90,7 @@ def reserve(
             duration_s=asked.duration_s,
             at=asked.at,
             weekly=weekly,
-            model=model,
+            model=count.of(model),
             class_name=class_name,
             host=_host(site, host),
             note=note,

@@ -113,10 +113,10 @@ def _of_card(screen: Screen, subject: str) -> Told:
     told = list(explain.about_gpu(records, view, note, events, show=times.show, now=times.now))
     known = _known(records)
     for row in records.assignments:
-        if row.slot.gpu == view.uuid and row.state is AssignmentState.WARNED:
+        if row.slot.card == view.uuid and row.state is AssignmentState.WARNED:
             reason = reasons.about_warning(records, row, events, known=known, show=times.show)
             told += [reason] if reason else []
-    if not any(row.live and row.slot.gpu == view.uuid for row in records.assignments):
+    if not any(row.live and row.slot.card == view.uuid for row in records.assignments):
         promise = reasons.about_promise(records, Slot(view.uuid), known=known, show=times.show)
         told += [promise] if promise else []
     return tuple(told), times

@@ -34,7 +34,7 @@ def one_wish(site: Site, name: str, options: Mapping[str, Any]) -> CreateRequest
             owner=owner,
             more=len(cards) or (count.number if count else 0),
             uuids=cards,
-            model=options["model"],
+            model=count.of(options["model"]) if count else options["model"],
             class_name=options["class_name"],
         ),
         profile=options["profile"] or site.settings.profile,

@@ -92,14 +92,14 @@ def _read(connection: sqlite3.Connection, schema: int) -> SimpleNamespace | None
 class _Slot:
     """As `model.gpu.Slot`, as far as a list needs it."""
 
-    __slots__ = ("gpu", "part")
+    __slots__ = ("card", "part")
 
-    def __init__(self, gpu: str, part: str) -> None:
-        self.gpu = gpu
+    def __init__(self, card: str, part: str) -> None:
+        self.card = card
         self.part = part
 
     def __str__(self) -> str:
-        return self.gpu if self.part == "whole" else f"{self.gpu}/{self.part}"
+        return self.card if self.part == "whole" else f"{self.card}/{self.part}"
 
 
 def _row(columns: tuple[str, ...], values: tuple[object, ...]) -> SimpleNamespace:

@@ -84,7 +84,7 @@ class Table:
             if made[at] is not None:
                 made[at] = decoder(made[at])
         if self.slot_at is not None:
-            made[self.slot_at : self.slot_at + 2] = [Slot(made[self.slot_at], made[self.slot_at + 1])]
+            made[self.slot_at : self.slot_at + 2] = [Slot.of(made[self.slot_at], made[self.slot_at + 1])]
         return self.kind(*made)
 
     def is_living(self, row: Row) -> bool:
@@ -138,7 +138,7 @@ def _table(kind: type[Row], name: str, key: tuple[str, ...], living: str) -> Tab
     for field in fields(kind):
         plain = without_none(hints[field.name])
         if plain is Slot:
-            paths |= {"gpu": f"{field.name}.gpu", "part": f"{field.name}.part"}
+            paths |= {"gpu": f"{field.name}.card", "part": f"{field.name}.part"}
             columns += ("gpu", "part")
             continue
         encoder, decoder = _codec(plain)

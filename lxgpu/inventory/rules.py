@@ -117,7 +117,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "card_whole_or_divided",
         Assignment,
-        lambda row: row.slot.gpu if row.live else None,
+        lambda row: row.slot.card if row.live else None,
         _divided,
         clash=lambda new, held: (new.slot.part == WHOLE) != (held.slot.part == WHOLE),
     ),

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from lxgpu.inventory.rows import instant_text, json_text, tables
-from lxgpu.model.gpu import Slot
+from lxgpu.model.gpu import WHOLE, Slot
 from lxgpu.model.instance import Limits
 from lxgpu.model.operation import Event, Identity, Operation
 from lxgpu.model.snapshot import Records, Row
@@ -98,7 +98,7 @@ def _plain(row: Row | Identity | Event) -> dict[str, object]:
     for field in fields(row):
         value = getattr(row, field.name)
         if isinstance(value, Slot):
-            found |= {"gpu": value.gpu} | ({} if value == Slot(value.gpu) else {"part": value.part})
+            found |= {"gpu": value.card} | ({} if value.part == WHOLE else {"part": value.part})
         elif value != _usual(field) and not (isinstance(row, Event) and field.name == "id"):
             found[field.name] = _plain_value(value)
     return found

@@ -113,7 +113,7 @@ class _Reader:
         if not good:
             raise _BadValueError
         if "gpu" in hints:
-            made["slot"] = Slot(str(made.pop("gpu")), str(made.pop("part", WHOLE)))
+            made["slot"] = Slot.of(str(made.pop("gpu")), str(made.pop("part", WHOLE)))
         return kind(**made)
 
     def _value(self, hint: Any, value: object, steps: Steps) -> object:  # noqa: ANN401 -- a type hint

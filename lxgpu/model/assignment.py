@@ -98,7 +98,8 @@ class SlotRecord:
 class Card:
     """A card as the inventory remembers it, so that one that vanishes is "missing", not forgotten.
 
-    `closed` is the reason an admin gave for taking it out of service, empty when it is in service.
+    `closed` is the reason an admin gave for taking it out of service, empty when it is in service. `layout` says how it
+    is divided now, as `model.layout` writes it; empty: it is not.
     """
 
     uuid: str
@@ -110,3 +111,4 @@ class Card:
     closed: str = ""
     closed_by: str = ""
     closed_at: datetime | None = None
+    layout: str = ""

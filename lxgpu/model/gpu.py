@@ -8,6 +8,22 @@ from datetime import datetime
 WHOLE = "whole"
 
 
+def card_of(gpu: str) -> str:
+    """The UUID of the card behind the name of what is lent."""
+    return gpu.partition("/")[0]
+
+
+def is_part(gpu: str) -> bool:
+    """Whether what is lent under a name is a part of a card."""
+    return "/" in gpu
+
+
+def share_of(text: str) -> float:
+    """How much of a card that is whose name, or whose model's name, ends with a part such as `1/4`; else 1."""
+    _, cut, parts = text.rpartition("/")
+    return 1 / int(parts) if cut and parts.isdecimal() and int(parts) else 1.0
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class DeviceNode:
     """One device node of a card: its path below /dev and its device number."""
@@ -19,10 +35,12 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A physical card. The UUID is its identity, the PCI address is what gets attached.
+    """What is lent as one: a whole card, or a part of a divided one (see `model.layout`).
 
-    `pci` has the form `0000:02:00.0` (four-digit domain, lower case). `index` is NVML's number,
-    only ever shown. `nodes` are the nodes that give access to this card and to no other.
+    `uuid` names it as `Slot.gpu` does; of a whole card that is the card's UUID, its identity. The parts of a card have
+    its address and nodes, and a share of its memory. The PCI address is what gets attached; `pci` has the form
+    `0000:02:00.0` (four-digit domain, lower case). `index` is NVML's number, only ever shown. `nodes` are the nodes
+    that give access to this card and to no other.
     """
 
     uuid: str
@@ -34,22 +52,48 @@ class Gpu:
     index: int | None = None
     numa_node: int | None = None
 
+    @property
+    def card(self) -> str:
+        """The UUID of the card that it is, or is a part of."""
+        return card_of(self.uuid)
+
+    @property
+    def divided(self) -> bool:
+        """Whether it is a part of a card."""
+        return is_part(self.uuid)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Slot:
-    """What one assignment can hold: a whole card, one of n time shares, or one MIG slice."""
+    """What one assignment can hold: a whole card, one of n time shares, or one MIG slice.
+
+    `gpu` names what is held: the card's UUID, followed by `/` and the part where the card is divided.
+    """
 
     gpu: str
-    part: str = WHOLE
 
     def __str__(self) -> str:
-        return self.gpu if self.part == WHOLE else f"{self.gpu}/{self.part}"
+        return self.gpu
+
+    @property
+    def card(self) -> str:
+        """The UUID of the card that it is, or is a part of."""
+        return card_of(self.gpu)
+
+    @property
+    def part(self) -> str:
+        """Which part of its card: `whole`, or `2/4` for the second of four time shares."""
+        return self.gpu.partition("/")[2] or WHOLE
+
+    @property
+    def share(self) -> float:
+        """How much of a card it is."""
+        return share_of(self.gpu)
 
     @classmethod
-    def parse(cls, text: str) -> Slot:
-        """Read what `str` wrote."""
-        gpu, _, part = text.partition("/")
-        return cls(gpu=gpu, part=part or WHOLE)
+    def of(cls, card: str, part: str = WHOLE) -> Slot:
+        """The slot that is a card, or that part of it."""
+        return cls(card if part == WHOLE else f"{card}/{part}")
 
 
 @dataclass(frozen=True, slots=True)

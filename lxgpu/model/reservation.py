@@ -91,7 +91,7 @@ class Reservation:
     @property
     def preferred(self) -> tuple[Slot, ...]:
         """The slots that a return would like to have again."""
-        return tuple(Slot.parse(text) for text in self.prefers.split(",") if text) if self.prefers else ()
+        return tuple(Slot(text) for text in self.prefers.split(",") if text) if self.prefers else ()
 
     def until_if_begun(self, at: datetime) -> datetime:
         """When it ends if it begins at that instant; a booking ends when it said."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from lxgpu.figures import n_gpus
+from lxgpu.model.gpu import is_part
+from lxgpu.model.layout import in_parts
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.tables import once
-from lxgpu.policy.tally import tally
+from lxgpu.policy.tally import live_of, tally
 
 _MANY = 20_000
 """So many entitlements are remembered for a policy: a decision asks for the same people's again and again."""
@@ -37,7 +40,8 @@ def _known(_policy: Policy) -> dict[tuple[str, frozenset[str], tuple[int, ...]],
 def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
     """Why the policy refuses a request for cards; empty when it does not.
 
-    Codes: `person_ended`, `unknown_class`, `class_not_allowed`, `over_limit`, `over_class_limit`, `over_group_limit`.
+    Codes: `person_ended`, `unknown_class`, `class_not_allowed`, `over_limit`, `over_class_limit`, `over_group_limit`,
+    `one_part`.
     """
     policy, now = snapshot.policy, snapshot.now
     entitled = entitlement(snapshot, request.owner)
@@ -53,6 +57,7 @@ def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
         reasons.append(Reason("class_not_allowed", f"{request.owner} may not use class {name}"))
     if request.more <= 0:
         return tuple(reasons)
+    reasons += _parts(snapshot, request)
     held = cards_of(snapshot, request.owner)
     if held + request.more > entitled.limit:
         reasons.append(
@@ -70,6 +75,17 @@ def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
             )
         )
     return (*reasons, *_group_reasons(snapshot, request, entitled))
+
+
+def _parts(snapshot: Snapshot, request: GpuRequest) -> Iterator[Reason]:
+    """One part of a card at a time: what somebody does on one part of a card cannot be told from what on another."""
+    parts = in_parts(request.model) or any(map(is_part, request.uuids))
+    if not parts:
+        return
+    if request.more > 1:
+        yield Reason("one_part", f"one part of a card at a time, and not {request.more}")
+    elif any(is_part(row.slot.gpu) for row in live_of(snapshot.records, request.owner)):
+        yield Reason("one_part", f"{request.owner} has a part of a card already, and nobody has two")
 
 
 def _may_use(snapshot: Snapshot, class_name: str, person: str) -> bool:

@@ -14,7 +14,7 @@ from lxgpu.model.request import Need, ReserveRequest
 from lxgpu.model.reservation import Kind
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.admission import entitlement
-from lxgpu.policy.bounds import Asked, over_hours, over_limits, over_open
+from lxgpu.policy.bounds import Asked, over_hours, over_limits, over_open, over_parts
 from lxgpu.policy.calendar import Skyline, Span, capacity, promises, why_out
 from lxgpu.policy.freewindow import into_guarantees
 from lxgpu.policy.lookup import promised_by_pool, reservations_by_id
@@ -40,7 +40,7 @@ def admit_booking(
     `but` are bookings that this one takes the place of (an edit); one that has begun keeps its start.
     Codes: `person_ended`, `unknown_class`, `class_not_allowed`, `booking_too_large`, `booking_too_long`,
     `beyond_horizon`, `in_the_past`, `over_limit`, `over_class_limit`, `over_group_limit`, `over_open_hours`,
-    `over_gpu_hours`, `over_open`, `guaranteed_to_others`.
+    `over_gpu_hours`, `over_open`, `one_part`, `guaranteed_to_others`.
     """
     return _admit(snapshot, request, ((start, until),), but)
 
@@ -209,6 +209,7 @@ def _admit(
         *_who_and_class(snapshot, asked),
         *(reason for start, until in clamped for reason in _when(snapshot, request, start, until, but)),
         *over_limits(snapshot, asked),
+        *over_parts(snapshot, asked),
         *over_hours(snapshot, asked),
         *over_open(snapshot, asked),
     ]

@@ -10,6 +10,7 @@ from itertools import pairwise
 from lxgpu.figures import n_gpus
 from lxgpu.instants import show_instant
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.layout import in_parts
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement
 from lxgpu.model.request import ReserveRequest
@@ -75,6 +76,23 @@ def over_limits(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
                 text = f"group {name} may have {n_gpus(limit)} together"
                 text += f", has {had} from {when} on, {gpus} more" if had else f", {gpus}"
                 yield Reason("over_group_limit", f"{text} are asked for")
+
+
+def over_parts(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
+    """Where the person would have two parts of cards at a time; see `admission`."""
+    if not in_parts(asked.request.model):
+        return
+    if asked.request.gpus > 1:
+        yield Reason("one_part", f"one part of a card at a time, and not {asked.request.gpus}")
+        return
+    person, but = asked.request.owner, asked.but
+    if any(in_parts(row.model) for row in _waiting(snapshot, person, but)):
+        yield Reason("one_part", f"{person} waits for a part of a card already, and nobody has two")
+    mine = [row for row in booked(snapshot, person, but) if in_parts(row.pool or row.model)]
+    for start, until in asked.times:
+        if _most(mine, start, until):
+            text = f"{person} has a part of a card booked at that time, and nobody has two"
+            yield Reason("one_part", text)
 
 
 def over_hours(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.layout import kind
 from lxgpu.model.plan import Reason
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.lookup import by_card, promised_by_pool
@@ -157,6 +158,8 @@ def why_out(snapshot: Snapshot, pool: str) -> str:
 def pools(snapshot: Snapshot, pattern: str) -> tuple[str, ...]:
     """The exact models on the host that match a pattern: the one with the most cards that are not booked first.
 
+    Of parts of cards the smallest come first.
+
     Of such with as many the one with more free cards comes first, then by name.
     """
     meant = matching((gpu.model for gpu in snapshot.seen.gpus), pattern)
@@ -166,9 +169,9 @@ def pools(snapshot: Snapshot, pattern: str) -> tuple[str, ...]:
     fit = [gpu for gpu in snapshot.seen.gpus if gpu.uuid not in unfit]
     there, free = Counter(gpu.model for gpu in fit), Counter(gpu.model for gpu in fit if gpu.uuid not in had)
 
-    def rank(pool: str) -> tuple[int, int, str]:
+    def rank(pool: str) -> tuple[float, int, int, str]:
         line = Skyline(there[pool], promises(snapshot, snapshot.seen.host, pool))
-        return (-line.free(snapshot.now, None), -free[pool], pool)
+        return (kind(pool)[1], -line.free(snapshot.now, None), -free[pool], pool)
 
     return tuple(sorted(meant, key=rank))
 

@@ -17,6 +17,7 @@ from lxgpu.model.assignment import Assignment, AssignmentState
 from lxgpu.model.changed import changed
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance
+from lxgpu.model.layout import names
 from lxgpu.model.reservation import OPEN, Notice, Reservation, ReservationState
 from lxgpu.model.snapshot import Row, Snapshot
 from lxgpu.policy import lookup
@@ -112,7 +113,9 @@ class Desk:
         self._moved: list[Moved] = []
         self._here: tuple[Assignment, ...] | None = None
         remembered = lookup.cards_by_host(records.cards).get(snapshot.seen.host, ())
-        self._cards = {gpu.uuid for gpu in snapshot.seen.gpus}.union(card.uuid for card in remembered)
+        self._cards = {gpu.uuid for gpu in snapshot.seen.gpus}.union(
+            *(names(card.uuid, card.layout) for card in remembered)
+        )
 
     @property
     def now(self) -> datetime:

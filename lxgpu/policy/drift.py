@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from lxgpu.model.assignment import ATTACHED
-from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.gpu import WHOLE, Gpu, Slot
 from lxgpu.model.instance import InstanceState, Sighting
+from lxgpu.model.layout import whole
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.policy.exclusivity import Holding, holdings
 
@@ -42,7 +43,7 @@ def findings(records: Records, seen: Observation) -> tuple[Finding, ...]:
 
 def extra_cards(records: Records, seen: Observation) -> dict[str, tuple[Slot, ...]]:
     """Cards that our instances show and do not hold, by instance: the ones to take off again."""
-    meant = {(row.instance, row.slot.gpu) for row in records.assignments if row.live}
+    meant = {(row.instance, row.slot.card) for row in records.assignments if row.live}
     ours = {row.name for row in records.instances}
     extra: dict[str, set[Slot]] = defaultdict(set)
     for holding in holdings(seen):
@@ -52,6 +53,7 @@ def extra_cards(records: Records, seen: Observation) -> dict[str, tuple[Slot, ..
 
 
 def _cards(records: Records, seen: Observation, held: tuple[Holding, ...]) -> Iterator[Finding]:
+    sharing = _sharing(records)
     by_card: dict[str, list[Holding]] = defaultdict(list)
     for holding in held:
         by_card[holding.uuid].append(holding)
@@ -65,7 +67,7 @@ def _cards(records: Records, seen: Observation, held: tuple[Holding, ...]) -> It
             )
     for uuid, several in sorted(by_card.items()):
         names = sorted({holding.instance for holding in several})
-        if len(names) > 1:
+        if len(names) > 1 and not sharing.get(uuid, frozenset()).issuperset(names):
             text = f"attached to {', '.join(names)} at once"
             yield Finding("double_card", uuid, text, "lxgpu doctor --fix takes off what the inventory does not know")
     for name, slots in extra_cards(records, seen).items():
@@ -74,9 +76,18 @@ def _cards(records: Records, seen: Observation, held: tuple[Holding, ...]) -> It
             yield Finding("extra_card", slot.gpu, text, "lxgpu doctor --fix takes it off")
     there = {(holding.instance, holding.uuid) for holding in held}
     for row in records.assignments:
-        if row.state in ATTACHED and (row.instance, row.slot.gpu) not in there and seen.sighting(row.instance):
+        if row.state in ATTACHED and (row.instance, row.slot.card) not in there and seen.sighting(row.instance):
             text = f"{row.instance} holds it, LXD does not show it there"
             yield Finding("missing_card", row.slot.gpu, text, f"lxgpu restart {row.instance} attaches it again")
+
+
+def _sharing(records: Records) -> Mapping[str, set[str]]:
+    """Who holds parts of a divided card, by its UUID."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for row in records.assignments:
+        if row.live and row.slot.part != WHOLE:
+            found[row.slot.card].add(row.instance)
+    return found
 
 
 def _instances(records: Records, seen: Observation) -> Iterator[Finding]:
@@ -113,8 +124,8 @@ def _rules(records: Records, seen: Observation) -> Iterator[Finding]:
         if sighting is None or not sighting.ours or row.state is InstanceState.CREATING:
             continue
         denied = set(_DENIED.findall(sighting.config.get("raw.lxc", "")))
-        mine = {held.slot.gpu for held in records.held_by(row.name)}
-        open_to = [gpu.uuid for gpu in seen.gpus if gpu.uuid not in mine and not _denied(gpu, denied)]
+        mine = {held.slot.card for held in records.held_by(row.name)}
+        open_to = [gpu.uuid for gpu in whole(seen.gpus) if gpu.uuid not in mine and not _denied(gpu, denied)]
         if open_to:
             text = f"its rule of the next start leaves {', '.join(open_to)} open to it: changed by hand, or a new card"
             yield Finding("open_rule", row.name, text, f"lxgpu restart {row.name} --yes")
@@ -136,11 +147,12 @@ def is_orphan(sighting: Sighting) -> bool:
 
 
 def _gpus(records: Records, seen: Observation) -> Iterator[Finding]:
+    shown = {gpu.uuid: gpu for gpu in whole(seen.gpus)}
     for card in records.cards:
-        gpu = seen.gpu(card.uuid)
+        gpu = shown.get(card.uuid)
         if gpu is None and card.host == seen.host:
-            holder = records.holder(Slot(card.uuid))
-            whose = f"; {holder.instance} holds it" if holder else ""
+            holders = sorted({row.instance for row in records.assignments if row.live and row.slot.card == card.uuid})
+            whose = f"; {', '.join(holders)} holds it" if holders else ""
             text = f"the host shows it no more (last at {card.pci}){whose}"
             yield Finding("lost_gpu", card.uuid, text, "look at the kernel log and the card; it keeps its holder")
         elif gpu is not None and gpu.pci != card.pci:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lxgpu.model.devices import gpus_in
+from lxgpu.model.gpu import card_of
 from lxgpu.model.snapshot import Observation
 from lxgpu.policy.tables import once_for_each
 
@@ -27,5 +28,5 @@ def holdings(seen: Observation) -> tuple[Holding, ...]:
         Holding(uuid=uuid, instance=sighting.name, project=sighting.project, device=name, ours=sighting.ours)
         for sighting in seen.sightings
         for name, device in sorted(sighting.expanded_devices.items())
-        for uuid in sorted(gpus_in({name: device}, seen.gpus))
+        for uuid in sorted({card_of(gpu) for gpu in gpus_in({name: device}, seen.gpus)})
     )

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
-from lxgpu.model.gpu import Slot
+from lxgpu.model.gpu import Slot, is_part
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.names import owner_by_name
 from lxgpu.model.operation import Operation
@@ -138,7 +138,11 @@ preparing_by_instance = Groups[Reservation, str](
 by_card = Groups[Assignment, str](
     lambda row: row.slot.gpu if row.live or row.state is AssignmentState.PLANNED else None
 )
-"""Assignments that hold or are promised a slot of a card, by its UUID."""
+"""Assignments that hold or are promised a slot, by its name: a card's UUID, with the part where it is divided."""
+parts_by_instance = Groups[Assignment, str](
+    lambda row: row.instance if is_part(row.slot.gpu) and (row.live or row.state is AssignmentState.PLANNED) else None
+)
+"""Parts of divided cards that are held or promised, by who has them."""
 by_instance = Groups[Assignment, str](lambda row: row.instance if row.live else None)
 """Live assignments by who holds them."""
 by_reservation = Groups[Assignment, str](
@@ -157,6 +161,12 @@ cards_by_host = Groups[Card, str](lambda row: row.host)
 """What is remembered of cards, by host."""
 instances_by_owner = Groups[Instance, str](lambda row: row.owner)
 """Instances by person."""
+
+
+def shared_by(rows: tuple[Assignment, ...], instance: str, *, but: str) -> frozenset[str]:
+    """The cards of which an instance has a part, or is promised one but for the reservation `but`: it gets no other."""
+    mine = parts_by_instance(rows).get(instance, ())
+    return frozenset(row.slot.card for row in mine if row.live or not but or row.reservation != but)
 
 
 def names_with_past(past: tuple[Assignment, ...], instances: Instances, person: str) -> Sequence[str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from lxgpu.figures import n_gpus
-from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.assignment import Assignment
+from lxgpu.model.gpu import WHOLE, Gpu, Slot, share_of
+from lxgpu.model.layout import in_parts, kind, suits
 from lxgpu.model.plan import Reason
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Observation, Records, Snapshot
-from lxgpu.policy.exclusivity import holdings
+from lxgpu.policy.exclusivity import Holding, holdings
 from lxgpu.policy.lookup import by_card, closed_cards, slot_records, stuck_cards
 from lxgpu.policy.tables import Found, Latest, once, once_for_each
 
@@ -67,12 +69,32 @@ def unlendable(records: Records, seen: Observation) -> dict[str, Reason]:
 
 def _foreign(records: Records, seen: Observation) -> dict[str, Reason]:
     passed = holdings(seen)
-    had = by_card(records.assignments) if passed else {}
-    return {
+    had, lent = (by_card(records.assignments), _lent(seen)) if passed else ({}, {})
+    found = {
         holding.uuid: Reason("foreign", f"attached to {holding.instance} (project {holding.project}) without lxgpu")
         for holding in passed
-        if not any(row.live and row.slot == Slot(holding.uuid) for row in had.get(holding.uuid, ()))
+        if not any(_is_of(row, holding) for name in lent[holding.uuid] for row in had.get(name, ()))
     }
+    return _of_parts(seen, found)
+
+
+def _lent(seen: Observation) -> Mapping[str, Sequence[str]]:
+    """What is lent of each card, by its UUID."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for gpu in seen.gpus:
+        found[gpu.card].append(gpu.uuid)
+    return found
+
+
+def _is_of(row: Assignment, holding: Holding) -> bool:
+    """Whether an assignment is why a card is attached; of a divided one each instance needs its own."""
+    return row.live and (row.slot.part == WHOLE or row.instance == holding.instance)
+
+
+def _of_parts(seen: Observation, found: Mapping[str, Reason]) -> dict[str, Reason]:
+    """What stands against a card stands against its parts."""
+    parts = {gpu.uuid: found[gpu.card] for gpu in seen.gpus if gpu.divided and gpu.card in found} if found else {}
+    return {**found, **parts}
 
 
 def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
@@ -80,11 +102,12 @@ def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
     sick, stuck, closed = _sick(seen), stuck_cards(records.slots), closed_cards(records.cards)
     if not (sick or stuck or closed):
         return {}
-    return {
+    found = {
         **{uuid: Reason("sick", fault) for uuid, fault in sick.items()},
         **{uuid: Reason("quarantined", why) for uuid, why in stuck.items()},
         **{uuid: Reason("closed", f"closed by {row.closed_by}: {row.closed}") for uuid, row in closed.items()},
     }
+    return _of_parts(seen, found)
 
 
 @once_for_each
@@ -126,6 +149,9 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
         lines = sorted({taken[gpu.uuid].text for gpu in fitting if gpu.uuid in taken})
         text = f"{n_gpus(request.more)} asked for, {len(free)} of {len(fitting)} are free"
         return (Reason("no_capacity", text), *(Reason("no_capacity", line) for line in lines))
+    if in_parts(request.model):  # the smallest that will do
+        least = min(share_of(gpu.uuid) for gpu in free)
+        free = [gpu for gpu in free if share_of(gpu.uuid) == least]
     return tuple(Slot(gpu.uuid) for gpu in nearest(snapshot, free, request.more))
 
 
@@ -142,9 +168,12 @@ def _exactly(
 
 
 def fits(model: str, pattern: str) -> bool:
-    """Whether a model's name matches; a pattern without a star may stand anywhere in it ("3090")."""
-    wanted = pattern.lower()
-    return fnmatchcase(model.lower(), wanted if "*" in wanted else f"*{wanted}*")
+    """Whether a model's name matches; a pattern without a star may stand anywhere in it ("3090").
+
+    Who asks for a part of a card ("* 1/4") means no whole one, and the other way about.
+    """
+    wanted = kind(pattern)[0].lower()
+    return suits(model, pattern) and fnmatchcase(kind(model)[0].lower(), wanted if "*" in wanted else f"*{wanted}*")
 
 
 def matching(models: Iterable[str], pattern: str) -> frozenset[str]:
@@ -157,11 +186,16 @@ def matching(models: Iterable[str], pattern: str) -> frozenset[str]:
 
 
 def nearest(snapshot: Snapshot, free: list[Gpu], count: int) -> list[Gpu]:
-    """Of free cards so many that lie near each other, those that are proven free first."""
+    """Of free cards so many that lie near each other, those that are proven free first.
 
-    def rank(gpu: Gpu) -> tuple[bool, str]:
+    Of parts those of the card of which the fewest are free, so that others stay whole or nearly so.
+    """
+    left = Counter(gpu.card for gpu in free)
+
+    def rank(gpu: Gpu) -> tuple[int, bool, str, str]:
         known = slot_records(snapshot.records.slots).get(Slot(gpu.uuid))
-        return (known is None or not known.proven(snapshot.seen.boot_id), gpu.pci)
+        unproven = known is None or not known.proven(snapshot.seen.boot_id)
+        return (left[gpu.card], unproven, gpu.pci, gpu.uuid)
 
     by_node: dict[int, list[Gpu]] = defaultdict(list)
     for gpu in free:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from lxgpu.model.assignment import ATTACHED, Assignment
 from lxgpu.model.gpu import Readings
+from lxgpu.model.layout import in_parts
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
@@ -15,7 +16,7 @@ from lxgpu.model.usage import NOT_JUDGED, IdleVerdict, Use
 from lxgpu.policy.adopting import spoken_for
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.joined import joined
-from lxgpu.policy.lookup import by_card, by_instance, closed_cards, reservations_by_id, stuck_cards
+from lxgpu.policy.lookup import by_card, by_instance, closed_cards, reservations_by_id, shared_by, stuck_cards
 from lxgpu.policy.placement import matching
 
 NO_SHOW = "no_show"
@@ -130,7 +131,10 @@ def _wanted(snapshot: Snapshot, need: Need) -> frozenset[str]:
     out = closed_cards(records.cards).keys() | stuck_cards(records.slots).keys()
     good = {gpu.uuid for gpu in snapshot.seen.gpus} if readings is None else set(_read(snapshot, readings))
     meant = matching((gpu.model for gpu in snapshot.seen.gpus), need.pool)
-    return frozenset(gpu.uuid for gpu in snapshot.seen.gpus if gpu.model in meant and gpu.uuid in good - out)
+    if in_parts(need.pool):
+        out = out | shared_by(records.assignments, need.instance, but=need.reservation)
+    fit = (gpu for gpu in snapshot.seen.gpus if gpu.model in meant and gpu.uuid in good)
+    return frozenset(gpu.uuid for gpu in fit if out.isdisjoint((gpu.uuid, gpu.card)))
 
 
 def _read(snapshot: Snapshot, readings: Readings) -> Iterator[str]:

@@ -11,13 +11,14 @@ from datetime import datetime, timedelta
 
 from lxgpu.figures import n_gpus
 from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.layout import in_parts
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need
 from lxgpu.model.reservation import Kind, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, capacity, pools, promises, why_out
-from lxgpu.policy.lookup import by_reservation
+from lxgpu.policy.lookup import by_reservation, shared_by
 from lxgpu.policy.placement import free_cards, nearest
 from lxgpu.policy.preemption import lead_s, units
 from lxgpu.policy.tables import once
@@ -60,17 +61,18 @@ def supply(snapshot: Snapshot, need: Need) -> Supply | tuple[Reason, ...]:
 
 def _from_pool(snapshot: Snapshot, need: Need) -> Supply | Reason:
     pool = need.pool
-    free = [gpu for gpu in free_cards(snapshot) if gpu.model == pool]
+    mine = shared_by(snapshot.records.assignments, need.instance, but=need.reservation) if in_parts(pool) else ()
+    free = [gpu for gpu in free_cards(snapshot) if gpu.model == pool and gpu.card not in mine]
     booked = no_room(snapshot, need, at=snapshot.now if len(free) >= need.gpus else need.at)
     if booked is not None:
         return booked
     if len(free) >= need.gpus:
         return Supply(pool, free=tuple(Slot(gpu.uuid) for gpu in _best(snapshot, need, free)))
-    mine = _not_promised(snapshot, need, units(snapshot, need))
+    there = _not_promised(snapshot, need, units(snapshot, need))
     missing = need.gpus - len(free)
-    chosen = cheapest(mine, missing)
+    chosen = cheapest(there, missing)
     if chosen is None:
-        can = sum(len(unit.slots) for unit in mine)
+        can = sum(len(unit.slots) for unit in there)
         text = f"{n_gpus(need.gpus)} of {pool} asked for, {len(free)} are free, {can} could be taken in time"
         return Reason("no_capacity", text)
     begins = max((unit.ready if unit.rule == "expired" else unit.due) for unit in chosen)

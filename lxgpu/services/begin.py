@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Card
+from lxgpu.model.layout import whole
 from lxgpu.model.operation import Operation, OperationState
 from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.ports import Tx
@@ -52,7 +53,7 @@ def decided(site: Site, snapshot: Snapshot, act: Callable[[Tx, Snapshot], T]) ->
 
 def remember_cards(tx: Tx, snapshot: Snapshot) -> None:
     """Write down cards that are new or sit elsewhere now, so that one that vanishes is known to be missing."""
-    for gpu in snapshot.seen.gpus:
+    for gpu in whole(snapshot.seen.gpus):
         known = snapshot.records.card(gpu.uuid)
         now = known or Card(
             uuid=gpu.uuid,

@@ -101,12 +101,12 @@ def _over(bar: Bar, start: datetime) -> bool:
 
 def _cards(records: Records, now: datetime) -> list[Line]:
     uuids = dict.fromkeys(card.uuid for card in sorted(records.cards, key=lambda card: (card.host, card.pci)))
-    uuids |= dict.fromkeys(row.slot.gpu for row in records.assignments)
+    uuids |= dict.fromkeys(row.slot.card for row in records.assignments)
     return [Line(uuid, uuid, _card_bars(records, uuid, now)) for uuid in uuids]
 
 
 def _card_bars(records: Records, uuid: str, now: datetime) -> tuple[Bar, ...]:
-    rows = [row for row in records.assignments if row.slot.gpu == uuid]
+    rows = [row for row in records.assignments if row.slot.card == uuid]
     bars = [_held(row, now) for row in rows if row.live]
     bars += [bar for row in rows if row.state is AssignmentState.PLANNED and (bar := _promised(records, row, bars))]
     card = records.card(uuid)

@@ -1,7 +1,7 @@
 """Who had which card when, and which of it was work: pieces of time that neither overlap nor leave anything out; pure.
 
 All in whole microseconds, so that sums are exact: what is held is what was used, idle and unknown, to the last one, and
-never more than there were cards. Where several hold one card at a time, each is told an equal part of it.
+never more than there were cards. Who holds a part of a divided card had so much of its time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lxgpu.model.assignment import Assignment
+from lxgpu.model.gpu import card_of, share_of
 from lxgpu.model.rules import IdleRules
 from lxgpu.model.usage import Sample
 from lxgpu.policy.idleness import known, worked
@@ -135,7 +136,8 @@ def _spoken(samples: Sequence[Sample], rules: IdleRules, names: Names) -> Iterat
 
 
 def _of_card(card: str, holds: Sequence[_Hold], spoken: Sequence[_Spoken]) -> Iterator[Piece]:
-    """The times of one card between any two instants at which something changes."""
+    """The times of one card, or a part of one, between any two instants at which something changes."""
+    parts = round(1 / share_of(card))
     marks = {at for hold in holds for at in (hold.begin, hold.end)}
     marks |= {at for one in spoken for at in (one.begin, one.end)}
     active: list[_Hold] = []
@@ -148,11 +150,11 @@ def _of_card(card: str, holds: Sequence[_Hold], spoken: Sequence[_Spoken]) -> It
         while heard < len(spoken) and spoken[heard].end <= begin:
             heard += 1
         said = spoken[heard] if heard < len(spoken) and spoken[heard].begin <= begin else None
-        share, rest = divmod(end - begin, len(active)) if active else (0, 0)
+        share, rest = divmod((end - begin) // parts, len(active)) if active else (0, 0)
         for number, hold in enumerate(active):
             mine = said is not None and said.instance == hold.instance
             had = said.had if said is not None and mine else Had.UNKNOWN
-            yield Piece(card, hold.instance, begin, end, had, share + (rest if number == 0 else 0))
+            yield Piece(card_of(card), hold.instance, begin, end, had, share + (rest if number == 0 else 0))
 
 
 def _joined(found: Iterable[Piece]) -> Iterator[Piece]:

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lxgpu.model.assignment import Assignment, AssignmentState, Card
-from lxgpu.model.gpu import Gpu, Reading, Readings, Slot
+from lxgpu.model.gpu import Gpu, Reading, Readings
+from lxgpu.model.layout import names, whole
 from lxgpu.model.plan import Reason
+from lxgpu.model.rules import Mode
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.policy.exclusivity import Holding, holdings
+from lxgpu.policy.lent import lent
 from lxgpu.policy.placement import obstacles
 from lxgpu.services.cardviews import BUSY, FOREIGN, FREE, IDLE, UNKNOWN, GpuView, ProcessView, SlotView
 
@@ -44,9 +47,9 @@ def card_views(
         mode: how a card of a UUID is divided, by the policy.
         judged: what is judged of held cards by their samples, by UUID: one at work a while ago is not idle now.
     """
-    present = {gpu.uuid: gpu for gpu in seen.gpus} if seen else {}
+    present = {gpu.uuid: gpu for gpu in whole(seen.gpus)} if seen else {}
     remembered = {card.uuid: card for card in records.cards}
-    blocked = dict(obstacles(records, seen)) if seen else {}
+    blocked = dict(obstacles(records, lent(seen, records))) if seen else {}
     if seen:
         gone = [uuid for uuid in {**remembered, **_held_cards(records)} if uuid not in present]
         blocked |= {uuid: Reason("missing", _gone(remembered.get(uuid))) for uuid in gone}
@@ -56,10 +59,10 @@ def card_views(
         reading = readings.of(uuid) if readings else None
         trouble = blocked.get(uuid)
         health = _health(records, uuid, trouble, reading)
-        slots = _slots(records, uuid, trouble, strange.get(uuid, ()), known=seen is not None)
+        slots = _slots(records, uuid, blocked, strange.get(uuid, ()), known=seen is not None)
         source = present.get(uuid) or remembered.get(uuid)
         host = seen.host if seen and uuid in present else source.host if source else None
-        view = _view(uuid, source, reading, slots, host=host, mode=mode(uuid), health=health)
+        view = _view(uuid, source, reading, slots, host=host, mode=_mode(records, uuid, mode), health=health)
         at_work = view.verdict == IDLE and (judged or {}).get(uuid) == BUSY
         views.append(replace(view, verdict=BUSY) if at_work else view)
     order = sorted(views, key=_order)
@@ -78,7 +81,10 @@ def past_views(
         at: the instant.
         mode: how a card of a UUID is divided, by the policy.
     """
-    holders = {row.slot.gpu: row for row in past.assignments if row.since is not None and row.since <= at}
+    holders: dict[str, list[Assignment]] = {}
+    for row in past.assignments:
+        if row.since is not None and row.since <= at:
+            holders.setdefault(row.slot.card, []).append(row)
     remembered = {card.uuid: card for card in records.cards}
     shown = {gpu.uuid: gpu for gpu in present}
     views = [
@@ -86,13 +92,18 @@ def past_views(
             uuid,
             shown.get(uuid) or remembered.get(uuid),
             None,
-            (_held_slot(holders.get(uuid), uuid),),
+            tuple(_held_slot(row, uuid) for row in _in_order(holders.get(uuid))),
             host=card.host if (card := remembered.get(uuid)) else None,
             mode=mode(uuid),
         )
         for uuid in {**remembered, **holders, **shown}
     ]
     return Cards(views=tuple(sorted(views, key=_order)), notes={})
+
+
+def _in_order(rows: list[Assignment] | None) -> list[Assignment | None]:
+    """Those who held a card by slot; nobody, where there are none."""
+    return [*sorted(rows, key=lambda row: row.slot)] if rows else [None]
 
 
 def _held_slot(row: Assignment | None, uuid: str) -> SlotView:
@@ -154,23 +165,36 @@ def verdict(reading: Reading) -> str:
 
 
 def _slots(
-    records: Records, uuid: str, trouble: Reason | None, strange: Iterable[Holding], *, known: bool
+    records: Records, uuid: str, blocked: Mapping[str, Reason], strange: Iterable[Holding], *, known: bool
 ) -> tuple[SlotView, ...]:
-    rows = sorted((row for row in records.assignments if row.live and row.slot.gpu == uuid), key=lambda row: row.slot)
-    found = [SlotView(str(row.slot), row.instance, row.state.value, row.until, row.reservation) for row in rows]
-    found += [SlotView(str(Slot(uuid)), _full_name(one), FOREIGN) for one in strange]
-    if not found:
-        state = (trouble.code if trouble else FREE) if known else None
-        found = [SlotView(str(Slot(uuid)), None, state)]
-    return tuple(found)
+    rows = {row.slot.gpu: row for row in records.assignments if row.live and row.slot.card == uuid}
+    card = records.card(uuid)
+    parts = names(uuid, card.layout if card else "")
+    held = [SlotView(name, row.instance, row.state.value, row.until, row.reservation) for name, row in rows.items()]
+    passed = [SlotView(uuid, _full_name(one), FOREIGN) for one in strange]
+    empty = [name for name in parts if name not in rows]
+    if len(parts) == 1 and (held or passed):
+        empty = []
+    codes = {name: (blocked[name].code if name in blocked else FREE) if known else None for name in empty}
+    free = [SlotView(name, None, code) for name, code in codes.items()]
+    return (*sorted([*held, *free], key=lambda view: view.slot), *passed)
+
+
+def _mode(records: Records, uuid: str, mode: Callable[[str], str | None]) -> str | None:
+    """How a card is divided now; what the policy wants of one that is in use comes later."""
+    card = records.card(uuid)
+    wanted = mode(uuid)
+    if card is not None and card.layout:
+        return Mode.TIMESHARE.value
+    return Mode.EXCLUSIVE.value if wanted == Mode.TIMESHARE.value else wanted
 
 
 def _strange(records: Records, seen: Observation | None) -> dict[str, list[Holding]]:
     """Cards that instances have without an assignment, ours and others'."""
-    lent = {(row.slot.gpu, row.instance) for row in records.assignments if row.live}
+    ours = {(row.slot.card, row.instance) for row in records.assignments if row.live}
     found: dict[str, list[Holding]] = {}
     for one in holdings(seen) if seen else ():
-        if not (one.ours and one.project == "default" and (one.uuid, one.instance) in lent):
+        if not (one.ours and one.project == "default" and (one.uuid, one.instance) in ours):
             found.setdefault(one.uuid, []).append(one)
     return found
 
@@ -185,7 +209,7 @@ def _health(records: Records, uuid: str, trouble: Reason | None, reading: Readin
     wrong = {
         "missing": trouble is not None and trouble.code == "missing",
         "closed": card is not None and card.closed != "",
-        "quarantined": any(slot.quarantine and slot.slot.gpu == uuid for slot in records.slots),
+        "quarantined": any(slot.quarantine and slot.slot.card == uuid for slot in records.slots),
         "sick": reading is not None and reading.fault is not None,
     }
     return next((word for word in _SICKNESS if wrong[word]), "ok" if reading else None)
@@ -197,7 +221,7 @@ def _note(records: Records, view: GpuView, blocked: Mapping[str, Reason]) -> str
     parts = [blocked[view.uuid].text] if view.health == "missing" else []
     if card is not None and card.closed:
         parts.append(f"closed by {card.closed_by}: {card.closed}")
-    parts += [slot.quarantine for slot in records.slots if slot.slot.gpu == view.uuid and slot.quarantine]
+    parts += [slot.quarantine for slot in records.slots if slot.slot.card == view.uuid and slot.quarantine]
     trouble = blocked.get(view.uuid)
     if trouble is not None and trouble.text not in parts and trouble.code not in _TOLD:
         parts.append(trouble.text)
@@ -208,7 +232,7 @@ def _note(records: Records, view: GpuView, blocked: Mapping[str, Reason]) -> str
 
 
 def _held_cards(records: Records) -> dict[str, None]:
-    return {row.slot.gpu: None for row in records.assignments if row.live or row.state is AssignmentState.PLANNED}
+    return {row.slot.card: None for row in records.assignments if row.live or row.state is AssignmentState.PLANNED}
 
 
 def _gone(card: Card | None) -> str:

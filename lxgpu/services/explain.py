@@ -56,7 +56,7 @@ def about_gpu(
 ) -> tuple[ReasonView, ...]:
     """Who holds a card, since when and by whose doing, or why nobody may have it; at `now` a lease may be over."""
     mine = [event for event in events if concerns(event, view.uuid)]
-    rows = [row for row in records.assignments if row.slot.gpu == view.uuid and row.live]
+    rows = [row for row in records.assignments if row.slot.card == view.uuid and row.live]
     found = [_holding(row, mine, show, now) for row in rows]
     found += [
         ReasonView(view.uuid, FOREIGN, f"{slot.holder} has it attached without lxgpu, so it is lent to nobody")
@@ -122,8 +122,8 @@ _TOLD = "told"
 
 
 def concerns(event: Event, uuid: str) -> bool:
-    """Whether an event is about a card."""
-    return uuid in {event.subject, *(slot.gpu for slot in slots_of(event))}
+    """Whether an event is about a card, or a part of it."""
+    return uuid in {event.subject, *(slot.gpu for slot in slots_of(event)), *(slot.card for slot in slots_of(event))}
 
 
 _KINDS = {
@@ -175,7 +175,7 @@ def _out_of_service(records: Records, view: GpuView, note: str, events: Iterable
             rule=(quarantined.rule or None) if quarantined else None,
         )
         for slot in records.slots
-        if slot.slot.gpu == view.uuid and slot.quarantine
+        if slot.slot.card == view.uuid and slot.quarantine
     ]
     if view.health in {"missing", "sick"}:
         found.append(ReasonView(view.uuid, view.health, note))

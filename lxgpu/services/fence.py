@@ -14,8 +14,9 @@ from enum import StrEnum
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import SlotRecord
-from lxgpu.model.gpu import Gpu, Readings, Slot
+from lxgpu.model.gpu import WHOLE, Gpu, Reading, Readings, Slot
 from lxgpu.model.instance import Sighting
+from lxgpu.model.layout import whole
 from lxgpu.policy.reach import within_reach
 from lxgpu.ports import Holders, Process
 from lxgpu.services.site import Site
@@ -61,28 +62,69 @@ def look(
 
     `suspects` are the instances that had them last: those, and whom they can hand a descriptor to, must not even hide
     anything. `seen` are sightings of some of them from a moment ago. `at_once`: a look just found nobody in them.
+
+    Of a divided card, who holds its other parts is left out: their work on it is theirs by right. What that proves is
+    less than of a whole card: nothing about memory, and nothing about what such a neighbour was handed.
     """
     cards, at, names = tuple(gpus), site.clock.now(), tuple(suspects)
+    by_right = _neighbours(site, cards)
+    if by_right:
+        names = tuple(name for name in names if name not in by_right)
     known = {one.name: one for one in seen}
     looks: list[Mapping[str, Holders]] = []
     gone = ""
     with ThreadPoolExecutor(max_workers=1) as pool:
         listed = pool.submit(site.engine.instances, with_state=False) if names else None
-        readings = site.probe.readings()
+        readings = _without(site.probe.readings(), by_right)
         apart = [one.init_pid for one in known.values() if one.name in names and one.init_pid is not None]
-        looks.append(site.probe.holders(None, cards, but=apart, readings=readings))
-        circles = _circles(site, names, listed.result(), known) if listed else []
+        apart += _inits(site, by_right)
+        there = whole(cards)
+        looks.append(site.probe.holders(None, there, but=apart, readings=readings))
+        circles = _circles(site, names, listed.result(), known, but=by_right) if listed else []
     for circle in circles:
         try:
-            looks.append(site.probe.holders(circle, cards, at_once=at_once, readings=readings))
+            looks.append(site.probe.holders(circle, there, at_once=at_once, readings=readings))
         except LxgpuError as error:
             if error.code != "unavailable":
                 raise
             gone = error.brief  # it has just ended; whoever asks again knows
-    return Look(at, {gpu.uuid: _verdict(gpu, [one[gpu.uuid] for one in looks], readings, gone) for gpu in cards})
+    shared = bool(by_right)
+    return Look(
+        at,
+        {gpu.uuid: _verdict(gpu, [one[gpu.card] for one in looks], readings, gone, shared=shared) for gpu in cards},
+    )
 
 
-def _verdict(gpu: Gpu, looks: Iterable[Holders], readings: Readings, gone: str) -> FenceVerdict:
+def _neighbours(site: Site, gpus: Sequence[Gpu]) -> frozenset[str]:
+    """Who holds other parts of these cards; nobody does of a whole one."""
+    asked, cards = {gpu.uuid for gpu in gpus}, {gpu.card for gpu in gpus}
+    rows = site.inventory.read().assignments
+    return frozenset(
+        row.instance
+        for row in rows
+        if row.live and row.slot.part != WHOLE and row.slot.card in cards and row.slot.gpu not in asked
+    )
+
+
+def _without(readings: Readings, names: frozenset[str]) -> Readings:
+    """A sample without the processes of some instances."""
+    if not names:
+        return readings
+    items = (
+        item
+        if item.processes is None
+        else replace(item, processes=tuple(one for one in item.processes if one.instance not in names))
+        for item in readings.items
+    )
+    return replace(readings, items=tuple(items))
+
+
+def _inits(site: Site, names: Iterable[str]) -> list[int]:
+    seen = (site.engine.glimpse(name) for name in sorted(names))
+    return [one.init_pid for one in seen if one is not None and one.init_pid is not None]
+
+
+def _verdict(gpu: Gpu, looks: Iterable[Holders], readings: Readings, gone: str, *, shared: bool) -> FenceVerdict:
     found = tuple(looks)
     processes = tuple(sorted({item for one in found for item in one.processes}))
     if processes:
@@ -91,13 +133,13 @@ def _verdict(gpu: Gpu, looks: Iterable[Holders], readings: Readings, gone: str) 
     unknown = gone or next((one.unknown for one in found if one.unknown), "")
     if unknown:
         return FenceVerdict(FenceState.UNKNOWN, why=unknown)
-    return _nvml(gpu, readings)
+    return _nvml(gpu, readings, shared=shared or gpu.divided)
 
 
-def _nvml(gpu: Gpu, readings: Readings) -> FenceVerdict:
+def _nvml(gpu: Gpu, readings: Readings, *, shared: bool) -> FenceVerdict:
     if readings.error:
         return FenceVerdict(FenceState.UNKNOWN, why=f"NVML does not answer: {readings.error}")
-    reading = readings.of(gpu.uuid)
+    reading = readings.of(gpu.card)
     if reading is None or reading.fault:
         fault = "does not list it" if reading is None else f"says {reading.fault}"
         return FenceVerdict(FenceState.UNKNOWN, why=f"NVML {fault}")
@@ -105,6 +147,11 @@ def _nvml(gpu: Gpu, readings: Readings) -> FenceVerdict:
     if working:
         pids = ", ".join(str(item.pid) for item in working[:5])
         return FenceVerdict(FenceState.HELD, why=f"NVML lists process {pids}")
+    # Whose the memory in use of a shared card is cannot be told.
+    return FenceVerdict(FenceState.PROVEN) if shared else _memory(reading)
+
+
+def _memory(reading: Reading) -> FenceVerdict:
     if reading.memory_used_bytes is None:
         return FenceVerdict(FenceState.UNKNOWN, why="NVML does not tell the memory in use")
     drawn = sum(item.memory_bytes or 0 for item in reading.processes or () if item.kind == "graphics")
@@ -132,14 +179,19 @@ def proofs(site: Site, found: Look) -> list[SlotRecord]:
 
 
 def _circles(
-    site: Site, names: tuple[str, ...], sightings: Sequence[Sighting], known: Mapping[str, Sighting]
+    site: Site,
+    names: tuple[str, ...],
+    sightings: Sequence[Sighting],
+    known: Mapping[str, Sighting],
+    *,
+    but: frozenset[str],
 ) -> list[list[int]]:
     """The inits of those of the instances, and of those within their reach, that run; who can meet stands together."""
     circles: list[list[int]] = []
     met: set[str] = set()
     for name in names:
         if name not in met:
-            circle = within_reach([name], sightings)
+            circle = within_reach([name], sightings) - but
             met |= circle
             seen = [known.get(one) or site.engine.glimpse(one) for one in sorted(circle)]
             circles.append([one.init_pid for one in seen if one is not None and one.init_pid is not None])

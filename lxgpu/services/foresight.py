@@ -183,7 +183,7 @@ def expected_free(past: Past, policy: Policy, now: datetime) -> tuple[float, ...
     taken, freed = (_rates(past, policy, what, now) for what in ("card taken", "card freed"))
     if taken is None or freed is None:
         return ()
-    held = len({row.slot.gpu for row in past.rows if row.live})
+    held = len({row.slot.card for row in past.rows if row.live})
     return tuple(free_cards(taken, freed, free=max(0, past.cards - held), held=held, at=now, hours=HOURS))
 
 

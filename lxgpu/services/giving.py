@@ -9,7 +9,7 @@ from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
-from lxgpu.model.gpu import DeviceNode, Gpu, Slot
+from lxgpu.model.gpu import WHOLE, DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Power, Sighting
 from lxgpu.model.snapshot import Observation
 from lxgpu.policy.exclusivity import holdings
@@ -124,15 +124,21 @@ def _cleared(work: Work) -> bool:
 
 def check_alone(work: Work, wanted: Picture) -> None:
     """Error `attach_failed` when a card is also attached elsewhere: ETags guard one instance, not a card."""
-    mine = {slot.gpu for slot in wanted.usable}
+    mine = {slot.card for slot in wanted.usable}
     if not mine:
         return
+    shared = {
+        (row.instance, row.slot.card)
+        for row in work.site.inventory.read().assignments
+        if row.live and row.slot.part != WHOLE
+    }
     sightings = work.site.engine.instances(with_state=False)
     seen = Observation(host=work.site.host, boot_id="", at=work.site.clock.now(), gpus=wanted.gpus, sightings=sightings)
     others = [
         f"{holding.uuid} is attached to {holding.instance} too (project {holding.project}, device {holding.device})"
         for holding in holdings(seen)
         if holding.uuid in mine
+        and (holding.instance, holding.uuid) not in shared
         and (holding.instance, holding.project) != (work.name, work.site.settings.hosts[0].project)
     ]
     if others:
@@ -151,7 +157,7 @@ def check_nodes(work: Work, wanted: Picture, seen: Sighting) -> None:
     """
     if seen.init_pid is None:
         return
-    probe, every = work.site.probe, tuple(node for gpu in wanted.gpus for node in gpu.nodes)
+    probe, every = work.site.probe, tuple(dict.fromkeys(node for gpu in wanted.gpus for node in gpu.nodes))
     allowed, inside = frozenset(wanted.allowed()), probe.nodes_inside(seen.init_pid, every)
     opens = probe.openable(seen.init_pid, every)
     faults = [
@@ -210,5 +216,5 @@ ATTACH_STEPS = (
 
 
 def _named(fault: str, nodes: Iterable[DeviceNode], gpus: Iterable[Gpu]) -> list[str]:
-    owner = {node: gpu.uuid for gpu in gpus for node in gpu.nodes}
+    owner = {node: gpu.card for gpu in gpus for node in gpu.nodes}
     return [f"/dev/{node.path} of {owner[node]} {fault}" for node in sorted(nodes)]

@@ -207,8 +207,8 @@ def _place(row: GuestReservation, show: Show) -> str:
 
 
 def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> GuestGpu:
-    card, heir = records.card(row.slot.gpu), records.successor(row.slot)
-    names = short_uuids([*(one.uuid for one in records.cards), row.slot.gpu])
+    card, heir = records.card(row.slot.card), records.successor(row.slot)
+    names = short_uuids([*(one.uuid for one in records.cards), row.slot.card])
     return GuestGpu(
         slot=str(row.slot),
         uuid=row.slot.gpu,
@@ -224,7 +224,7 @@ def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> Gues
         use_since=verdict.since if verdict else None,
         left_until=verdict.protected_until if verdict else None,
         use_why=(verdict.why or None) if verdict else None,
-        name=str(Slot(names[row.slot.gpu], row.slot.part)),
+        name=str(Slot.of(names[row.slot.card], row.slot.part)),
     )
 
 

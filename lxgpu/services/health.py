@@ -73,7 +73,7 @@ def _act(site: Site, card: str, lines: list[Xid]) -> bool:
             return False
         if broken:
             tx.put(replace(known, quarantine=reason, quarantined_at=known.quarantined_at or now))
-        holders = [row for row in tx.records.assignments if row.live and row.slot.gpu == card]
+        holders = [row for row in tx.records.assignments if row.live and row.slot.card == card]
         concerned = _concerned(fault, lines[-1], holders)
         tx.event("xid", card, rule=fault.remedy.value, detail=_detail(card, fault, lines, holders))
         news = broken or _since(before, now) >= SAID
@@ -181,7 +181,7 @@ def _tell_sick(site: Site, uuid: str, fault: str) -> int:
     with site.write() as tx:
         if _last_word(site, uuid) == SICK:
             return 0
-        holders = [row for row in tx.records.assignments if row.live and row.slot.gpu == uuid]
+        holders = [row for row in tx.records.assignments if row.live and row.slot.card == uuid]
         tx.event(SICK, uuid, rule="nvml", detail={"gpu": uuid, "fault": fault})
         tx.put(*_notices(tx.records, facts, holders, now))
     return 1

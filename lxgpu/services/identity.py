@@ -120,6 +120,7 @@ def _promises(records: Records) -> str:
     reached = {row.owner for row in own if row.state is not InstanceState.TRASHED}
     promises: dict[str, dict[str, object]] = {
         "closed": {card.uuid: [card.closed, card.closed_by] for card in records.cards if card.closed},
+        "layouts": {card.uuid: card.layout for card in records.cards if card.layout},
         "quarantined": {str(row.slot): row.quarantine for row in records.slots if row.quarantine},
         "reservations": {row.id: plain(row) for row in records.reservations},
         "keeps": {row.id: plain(row) for row in records.keeps},

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Gpu
+from lxgpu.model.layout import whole
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.exclusivity import holdings
@@ -56,16 +57,16 @@ def condition(snapshot: Snapshot, uuid: str) -> Condition:
         uuid=uuid,
         snapshot=snapshot,
         card=records.card(uuid),
-        gpu=snapshot.seen.gpu(uuid),
-        held=tuple(row for row in records.assignments if row.live and row.slot.gpu == uuid),
-        quarantined=tuple(row for row in records.slots if row.quarantine and row.slot.gpu == uuid),
+        gpu=next((gpu for gpu in whole(snapshot.seen.gpus) if gpu.uuid == uuid), None),
+        held=tuple(row for row in records.assignments if row.live and row.slot.card == uuid),
+        quarantined=tuple(row for row in records.slots if row.quarantine and row.slot.card == uuid),
     )
 
 
 def look(site: Site, text: str) -> Condition:
     """The card that a text names, as it stands; error `no_such_gpu`."""
     snapshot = observe.snapshot(site)
-    return condition(snapshot, resolve_gpu(snapshot.seen.gpus, snapshot.records.cards, text))
+    return condition(snapshot, resolve_gpu(whole(snapshot.seen.gpus), snapshot.records.cards, text))
 
 
 def plan_close(site: Site, text: str, *, reason: str) -> Plan:
@@ -149,11 +150,18 @@ def _prove(site: Site, found: Condition) -> None:
         )
     if found.gpu is None:
         raise _not_proven(found, why=["the host no longer shows the card"], fix="lxgpu doctor looks at the driver")
+    doubted = {row.slot.gpu for row in found.quarantined}
+    lent = [
+        gpu
+        for gpu in found.snapshot.seen.gpus
+        if gpu.card == found.uuid and not doubted.isdisjoint((gpu.uuid, gpu.card))
+    ]
     had_it = {row.instance for row in found.held} or {one.name for one in found.snapshot.seen.sightings if one.ours}
-    verdict = fence.prove(site, (found.gpu,), suspects=had_it)[found.uuid]
-    if verdict.state is not FenceState.PROVEN:
+    verdicts = fence.prove(site, lent, suspects=had_it).values()
+    why = [verdict.why for verdict in verdicts if verdict.state is not FenceState.PROVEN]
+    if why:
         stop = f"lxgpu stop {found.held[0].instance} --yes" if found.held else "end what holds it"
-        raise _not_proven(found, why=[verdict.why], fix=f"{stop}, then repeat")
+        raise _not_proven(found, why=why, fix=f"{stop}, then repeat")
 
 
 def _clear(tx: Tx, there: Condition) -> None:

@@ -10,7 +10,9 @@ from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState
+from lxgpu.model.gpu import is_part
 from lxgpu.model.instance import Instance, InstanceState, Sighting
+from lxgpu.model.layout import in_parts
 from lxgpu.model.plan import Plan
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
@@ -216,6 +218,8 @@ def _counted(snapshot: Snapshot, request: GpuRequest, *, number: int, more: bool
     if request.uuids:
         return replace(request, more=len(request.uuids))
     rows = snapshot.records.held_by(request.instance)
+    if in_parts(request.model):
+        rows = tuple(row for row in rows if is_part(row.slot.gpu))
     held = sum(row.state is not AssignmentState.QUARANTINED for row in rows)
     return replace(request, more=number if more else max(0, number - held))
 

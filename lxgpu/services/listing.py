@@ -140,7 +140,7 @@ def _item(row: Row, seen: Row | None, *, state: str | None) -> Item:
 def _held(rows: Iterable[Row], cards: dict[str, Row], seen: Row | None) -> list[Item]:
     held = []
     for row in sorted(rows, key=lambda row: (row.since or row.created_at, row.id)):
-        card, uuid = cards.get(row.slot.gpu), row.slot.gpu
+        card, uuid = cards.get(row.slot.card), row.slot.card
         held.append(
             {
                 "uuid": uuid,

@@ -51,6 +51,7 @@ FIX = {
     "beyond_horizon": "book it later, when that time is nearer",
     "in_the_past": "give a time that is still to come, with its day: --at 'tomorrow 09:00'",
     "over_open_hours": "lxgpu reservations lists what is booked; lxgpu reservation cancel ID gives one up",
+    "one_part": "lxgpu release NAME gives back the one that they have",
     "over_open": "lxgpu reservations lists them; lxgpu reservation cancel ID gives one up",
     "over_gpu_hours": "ask for less, or wait until what was used is longer ago; lxgpu report shows the hours",
     "guaranteed_to_others": "ask for fewer cards, or for a time that is nearer",

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lxgpu.model.quota import Policy
 from lxgpu.model.snapshot import Observation, Records, Snapshot
+from lxgpu.policy.lent import lent
 from lxgpu.services.site import Site
 
 
@@ -41,8 +42,11 @@ def snapshot(site: Site, *, people: Iterable[str] = (), readings: bool = False) 
 
 
 def of(site: Site, seen: Observation, records: Records, *, people: Iterable[str] = ()) -> Snapshot:
-    """A Snapshot of what was seen and of rows read by the caller, in a transaction for instance."""
-    policy = site.policy()
+    """A Snapshot of what was seen and of rows read by the caller, in a transaction for instance.
+
+    Cards are divided as those rows say.
+    """
+    policy, seen = site.policy(), lent(seen, records)
     holders = {row.instance for row in records.assignments}
     concerned = {row.owner for row in records.instances if row.name in holders} | set(people)
     return Snapshot(

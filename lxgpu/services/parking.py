@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
+from lxgpu.model.gpu import card_of
 from lxgpu.model.rules import TakeBy
 from lxgpu.ports import Process
 from lxgpu.services.recipes import Wait, Work
@@ -76,7 +77,8 @@ def _begin(site: Site, processes: Collection[Process], gpus: Collection[str]) ->
     if len(processes) != 1:
         return f"{len(processes)} processes hold the cards; one can be parked"
     (process,) = processes
-    listed = [one for uuid in gpus if (card := readings.of(uuid)) for one in card.processes or ()]
+    cards = [readings.of(uuid) for uuid in sorted({card_of(gpu) for gpu in gpus})]
+    listed = [one for card in cards if card for one in card.processes or ()]
     used = [one.memory_bytes for one in listed if one.pid == process.pid]
     if not used or None in used:
         return "how much it has on the cards is not known"

@@ -14,6 +14,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceKind, InstanceState, Key, Limits, Person, Sighting
+from lxgpu.model.layout import whole
 from lxgpu.model.reservation import Keep, Reservation
 from lxgpu.model.snapshot import Observation, Row
 from lxgpu.policy.drift import TEMPLATE_PREFIX, is_orphan
@@ -56,7 +57,7 @@ class Found:
 def read_back(seen: Observation, promises: Mapping[str, str], *, now: datetime) -> Found:
     """Everything that LXD carries, as rows; pure. What cannot be read is a trouble, not an end."""
     found = Found()
-    for gpu in seen.gpus:
+    for gpu in whole(seen.gpus):
         found.cards[gpu.uuid] = Card(
             uuid=gpu.uuid, host=seen.host, pci=gpu.pci, model=gpu.model, memory_bytes=gpu.memory_bytes, seen_at=now
         )
@@ -120,7 +121,7 @@ def _read_hold(instance: str, hold: dict[str, Any]) -> Assignment:
     since = datetime.fromisoformat(hold["since"])
     return Assignment(
         id=hold["assignment"],
-        slot=Slot.parse(hold["slot"]),
+        slot=Slot(hold["slot"]),
         instance=instance,
         state=AssignmentState.ACTIVE,
         created_at=since,
@@ -162,12 +163,15 @@ def _read_promise(found: Found, kind: str, name: str, value: Any, *, now: dateti
         reason, by = value
         known = found.cards.get(name) or Card(uuid=name, host="", pci="", model="", memory_bytes=None, seen_at=now)
         found.cards[name] = replace(known, closed=reason, closed_by=by, closed_at=now)
+    elif kind == "layouts":
+        known = found.cards.get(name) or Card(uuid=name, host="", pci="", model="", memory_bytes=None, seen_at=now)
+        found.cards[name] = replace(known, layout=str(int(value)))
     elif kind == "reservations":
         found.promised.append(promised.reservation(value))
     elif kind == "keeps":
         found.promised.append(promised.keep(value))
     elif kind == "quarantined":
-        slot = Slot.parse(name)
+        slot = Slot(name)
         found.slots[slot] = SlotRecord(slot=slot, host="", quarantine=value, quarantined_at=now)
 
 

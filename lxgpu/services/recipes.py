@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Gpu
 from lxgpu.model.instance import Instance, Sighting
+from lxgpu.model.layout import divide
 from lxgpu.model.operation import Operation
 from lxgpu.services.instances import sighting
 
@@ -69,9 +70,10 @@ class Work:
         return seen or sighting(self.site, self.name)
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The host's cards, asked for once: an operation in hand lasts seconds, a card's address a boot."""
+        """What the host lends, asked for once: an operation in hand lasts seconds, a card's address a boot."""
         if self._gpus is None:
-            self._gpus = self.site.engine.gpus()
+            layouts = {card.uuid: card.layout for card in self.site.inventory.read().cards}
+            self._gpus = divide(self.site.engine.gpus(), layouts)
         return self._gpus
 
     @property

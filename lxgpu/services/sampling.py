@@ -8,13 +8,14 @@ from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import ATTACHED, Assignment
-from lxgpu.model.gpu import WHOLE, Reading, Slot
+from lxgpu.model.gpu import Reading, Slot
 from lxgpu.model.instance import Power
 from lxgpu.model.quota import Policy
 from lxgpu.model.rules import IdleRules
 from lxgpu.model.snapshot import Observation, Records
-from lxgpu.model.usage import NOT_JUDGED, IdleVerdict, Sample, Use
+from lxgpu.model.usage import IdleVerdict, Sample, Use
 from lxgpu.policy.idleness import LOOK_S, judge, pace
+from lxgpu.policy.lent import lent
 from lxgpu.services.site import Site
 
 THIN_EVERY = timedelta(hours=1)
@@ -23,11 +24,12 @@ MORE = 1.25
 
 
 def take_samples(site: Site, seen: Observation, records: Records) -> None:
-    """Keep one sample of each card of this look, in one batch; now and then merge old ones.
+    """Keep one sample of each card, or part of one, of this look, in one batch; now and then merge old ones.
 
     A card that is lost, hangs or is not told of gets a sample that says nothing, so that nobody takes it for idle.
     Nothing is kept when NVML was not asked.
     """
+    seen = lent(seen, records)
     if seen.readings is None:
         return
     holders: dict[str, list[str]] = {}
@@ -95,8 +97,6 @@ def _verdict(
         quiet[uuid] = (row.id, verdict.since or samples[-1].at)
     else:
         quiet.pop(uuid, None)
-    if row.slot.part != WHOLE and verdict.use is Use.BUSY:
-        return NOT_JUDGED  # somebody works on the card, and nobody can tell who
     return verdict
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from lxgpu.model.assignment import Assignment, AssignmentState, SlotRecord
 from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.layout import whole
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Snapshot
@@ -106,9 +107,10 @@ def _told(tx: Tx, instance: str, slot: Slot, why: str, now: datetime) -> Notice:
 
 
 def gpus_of(cards: Iterable[Gpu], slots: Iterable[Slot]) -> tuple[Gpu, ...]:
-    """The cards the slots lie on, as far as the host still has them."""
-    wanted = {slot.gpu for slot in slots}
-    return tuple(card for card in cards if card.uuid in wanted)
+    """What the slots are, as far as the host still has it: cards, or parts of divided ones."""
+    there = {card.uuid: card for card in cards}
+    known = {**{card.uuid: card for card in whole(there.values())}, **there}
+    return tuple(known[name] for name in sorted({slot.gpu for slot in slots}) if name in known)
 
 
 def _iso(row: Assignment) -> str | None:

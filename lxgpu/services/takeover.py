@@ -12,8 +12,9 @@ from ipaddress import ip_address, ip_interface
 from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.errors import LxgpuError
 from lxgpu.model.devices import gpus_in
-from lxgpu.model.gpu import Gpu, Slot
+from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Limits, Power, Sighting
+from lxgpu.model.layout import whole
 from lxgpu.model.plan import Reason
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.drift import is_copy
@@ -127,7 +128,7 @@ def _cards(found: Takeover, snapshot: Snapshot) -> None:
     blocked = obstacles(snapshot.records, replace(snapshot.seen, sightings=(*rest, *others)))
     slots: set[Slot] = set()
     for name, device in sorted(found.seen.expanded_devices.items()):
-        uuids = gpus_in({name: device}, snapshot.seen.gpus)
+        uuids = gpus_in({name: device}, whole(snapshot.seen.gpus))
         if device.get("type") == "gpu" and not any(device.get(key) for key in _SELECTORS):
             found.refuse(
                 "conflict",
@@ -140,18 +141,20 @@ def _cards(found: Takeover, snapshot: Snapshot) -> None:
                 found.notes.append(f"device {name} names a card that the host does not show; it is taken off")
                 found.drop[name] = name in found.seen.devices
         else:
-            _one_card(found, snapshot.seen.gpu(next(iter(uuids))), name, blocked, slots)
+            (uuid,) = uuids
+            why = "divided" if snapshot.seen.gpu(uuid) is None else blocked[uuid].text if uuid in blocked else ""
+            _one_card(found, uuid, name, why, slots)
     found.slots = tuple(sorted(slots))
 
 
-def _one_card(found: Takeover, gpu: Gpu | None, device: str, blocked: Mapping[str, Reason], slots: set[Slot]) -> None:
-    assert gpu is not None  # noqa: S101 - `gpus_in` gives cards that are there
-    if gpu.uuid not in blocked:
-        slots.add(Slot(gpu.uuid))
+def _one_card(found: Takeover, uuid: str, device: str, why: str, slots: set[Slot]) -> None:
+    """`why` says why it cannot be its own, empty when it can."""
+    if not why:
+        slots.add(Slot(uuid))
     elif is_copy(found.seen):
-        found.notes.append(f"{gpu.uuid} ({device}) is {blocked[gpu.uuid].text}; the copy does not keep it")
+        found.notes.append(f"{uuid} ({device}) is {why}; the copy does not keep it")
     else:
-        found.refuse("not_free", f"{gpu.uuid} ({device}) is {blocked[gpu.uuid].text}; take the device off first")
+        found.refuse("not_free", f"{uuid} ({device}) is {why}; take the device off first")
 
 
 def _disks(site: Site, found: Takeover) -> None:

@@ -14,6 +14,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState, SlotRecord
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import InstanceState, Sighting
+from lxgpu.model.layout import whole
 from lxgpu.ports import Holders, Process
 from lxgpu.services import fence, hooks, parking, slots
 from lxgpu.services.configure import configure, picture, set_rule
@@ -29,7 +30,7 @@ what comes up. Only one that has been down for so long stays down."""
 
 def taken(work: Work) -> tuple[Slot, ...]:
     """The slots that this operation takes."""
-    return tuple(Slot.parse(text) for text in work.texts("slots"))
+    return tuple(Slot(text) for text in work.texts("slots"))
 
 
 def deny(work: Work) -> None:
@@ -234,7 +235,7 @@ def _holders(work: Work, *, still: bool = True) -> dict[str, Holders]:
     if seen is None or seen.init_pid is None:
         return {}
     try:
-        found = work.site.probe.holders([seen.init_pid], _cards(work), still=still)
+        found = work.site.probe.holders([seen.init_pid], whole(_cards(work)), still=still)
     except LxgpuError as error:
         if error.code != "unavailable":
             raise

@@ -24,6 +24,7 @@ from lxgpu.services.banner import refresh_banner
 from lxgpu.services.booting import note_boot
 from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.clockset import ClockLook, last_set, settle_clock, watch_clock
+from lxgpu.services.dividing import settle_divisions
 from lxgpu.services.foresight import foreseen, renew
 from lxgpu.services.health import check_health
 from lxgpu.services.holds import mirror_holds
@@ -85,6 +86,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             _section(count, "health", partial(check_health, site, seen))
             _section(count, "forecast", partial(renew, site))
             _section(count, "drift", partial(begin_mending, site, seen))
+            _section(count, "divisions", partial(_divisions, site, seen))
             if not clock.jumped:
                 _section(count, "expiry", partial(end_in_time, site, seen, steady_s=clock.steady_s, paused=paused))
         site.alive()
@@ -102,6 +104,10 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         _section(count, "clock", partial(settle_clock, site))
     next_at, failed = _next_at(site, agenda), tuple(sorted(count.failed))
     return Ticked(site.clock.now(), next_at, count.did, tuple(count.troubles), failed)
+
+
+def _divisions(site: Site, seen: Observation) -> int:
+    return settle_divisions(site, observe.of(site, seen, site.inventory.read()))
 
 
 def look(site: Site, seen: Observation, records: Records) -> Snapshot:

@@ -26,9 +26,9 @@ def slots_of(event: Event) -> tuple[Slot, ...]:
     for key in ("slots", "gpus"):
         texts = event.detail.get(key)
         if isinstance(texts, (list, tuple)):
-            return tuple(Slot.parse(str(text)) for text in texts)
+            return tuple(Slot(str(text)) for text in texts)
     one = event.detail.get("slot") or event.detail.get("gpu")
-    return (Slot.parse(str(one)),) if one else ()
+    return (Slot(str(one)),) if one else ()
 
 
 def reservation_of(event: Event) -> str:

@@ -16,6 +16,7 @@ from lxgpu.model import devices
 from lxgpu.model.assignment import KEPT, Assignment
 from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Instance, InstanceState, Person, Sighting
+from lxgpu.model.layout import whole
 from lxgpu.model.operation import Identity
 from lxgpu.model.rules import SharedData
 from lxgpu.ports import Change
@@ -60,13 +61,13 @@ class Picture:
 
     def denied(self) -> tuple[DeviceNode, ...]:
         """The nodes of all cards it must not open, in a fixed order."""
-        mine = {slot.gpu for slot in self.usable}
-        return tuple(sorted(node for gpu in self.gpus if gpu.uuid not in mine for node in gpu.nodes))
+        mine = {slot.card for slot in self.usable}
+        return tuple(sorted({node for gpu in self.gpus if gpu.card not in mine for node in gpu.nodes}))
 
     def allowed(self) -> tuple[DeviceNode, ...]:
         """The nodes of the cards it may open."""
-        mine = {slot.gpu for slot in self.usable}
-        return tuple(sorted(node for gpu in self.gpus if gpu.uuid in mine for node in gpu.nodes))
+        mine = {slot.card for slot in self.usable}
+        return tuple(sorted({node for gpu in self.gpus if gpu.card in mine for node in gpu.nodes}))
 
 
 def base(picture: Picture, *, operation: str) -> Change:
@@ -154,13 +155,13 @@ def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[st
 
     A snapshot that was restored, a copy or a hand may have left devices of any name.
     """
-    wanted = {slot.gpu for slot in attached}
+    wanted = {slot.card for slot in attached}
     passing = [name for name, device in seen.expanded_devices.items() if devices.gpus_in({name: device}, picture.gpus)]
     result: dict[str, Mapping[str, str] | None] = {
         name: None if name in seen.devices else {"type": "none"} for name in passing
     }
     result |= dict.fromkeys(name for name in seen.devices if name.startswith(GPU_PREFIX))
-    for gpu in picture.gpus:
+    for gpu in whole(picture.gpus):
         if gpu.uuid in wanted:
             result[devices.gpu_device_name(gpu)] = devices.gpu_device(gpu)
     return result

@@ -178,7 +178,7 @@ def test_a_reservation_comes_back_whole(inventory):
     assert inventory.reservation("r1") == row
     assert inventory.reservation("r2") is None
     assert inventory.read().reservations == ()
-    assert row.preferred == (Slot("GPU-1"), Slot("GPU-2", "1"))
+    assert row.preferred == (Slot("GPU-1"), Slot.of("GPU-2", "1"))
 
 
 def test_reservations_of_a_time_and_all_open_ones(inventory):

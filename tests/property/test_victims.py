@@ -34,7 +34,7 @@ def some_units(draw: st.DrawFn) -> list[Unit]:
             Unit(
                 id=f"u{index}",
                 instance=f"i{draw(st.integers(0, 2))}",
-                slots=tuple(Slot(f"u{index}", str(part)) for part in range(draw(st.sampled_from((1, 1, 1, 2, 3))))),
+                slots=tuple(Slot.of(f"u{index}", str(part)) for part in range(draw(st.sampled_from((1, 1, 1, 2, 3))))),
                 standing=draw(st.sampled_from(Standing)),
                 priority=draw(st.integers(0, 1)),
                 cards=draw(st.sampled_from((0, 0, 4))),
@@ -101,7 +101,7 @@ def rolled(rolls: random.Random, index: int) -> Unit:
     return Unit(
         id=f"u{index}",
         instance=instance,
-        slots=tuple(Slot(f"u{index}", str(part)) for part in range(size)),
+        slots=tuple(Slot.of(f"u{index}", str(part)) for part in range(size)),
         standing=rolls.choice(list(Standing)),
         weight=rolls.randint(1, 2),
         work_lost_s=rolls.randint(0, 3),

@@ -49,7 +49,7 @@ ALICE = Thing(
     Limits(cpu=8, memory_bytes=2**35),
     since=AT,
     groups=frozenset({"vision", "audio"}),
-    slots=(Slot("GPU-1"), Slot("GPU-2", "mig-1")),
+    slots=(Slot("GPU-1"), Slot("GPU-2/mig-1")),
     note="数据 set, with “quotes”",
 )
 BOB = Thing("bob", InstanceState.SUSPENDED, Limits())

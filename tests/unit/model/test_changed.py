@@ -18,7 +18,7 @@ def test_the_named_fields_are_changed_and_the_others_kept() -> None:
     """Of a row of many fields and of one of two; the row before is as it was."""
     before = replace(ROW)
     assert changed(ROW, gpus=3, told={"asap": True}) == replace(ROW, gpus=3, told={"asap": True})
-    assert changed(Slot("g0"), part="1/2") == Slot("g0", "1/2")
+    assert changed(Slot("g0"), gpu="g0/1/2") == Slot.of("g0", "1/2")
     assert before == ROW
 
 

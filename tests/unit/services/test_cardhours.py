@@ -31,7 +31,7 @@ def held(name, begin, end=None, *, gpu="GPU-1", part="whole"):
     closed = None if end is None else at(end)
     state = AssignmentState.ACTIVE if end is None else AssignmentState.CLOSED
     identifier = f"{name}{begin}{gpu}{part}"
-    return Assignment(identifier, Slot(gpu, part), name, state, at(begin), since=at(begin), closed_at=closed)
+    return Assignment(identifier, Slot.of(gpu, part), name, state, at(begin), since=at(begin), closed_at=closed)
 
 
 def looked(name, begin, end, percent, *, gpu="GPU-1", every=1):

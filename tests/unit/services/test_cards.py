@@ -246,4 +246,4 @@ def test_what_is_called_free_can_be_lent(held, closed, quarantined, lost, shown)
     assert free == {gpu.uuid for gpu in host.gpus} - set(obstacles(rows, host))
     assert len(found.views) == len({view.uuid for view in found.views})
     for view in found.views:
-        assert all(Slot.parse(slot.slot).gpu == view.uuid for slot in view.slots)
+        assert all(Slot(slot.slot).card == view.uuid for slot in view.slots)

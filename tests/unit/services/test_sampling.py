@@ -227,17 +227,17 @@ def test_on_a_shared_card_nobody_can_tell_whose_work_it_is(site):
     mine = card(site, "alice")
     (held,) = site.inventory.read().held_by("alice")
     with site.write() as tx:
-        tx.put(replace(held, slot=Slot(mine.uuid, "1/2")))
-        tx.put(replace(held, id="other", instance="bob", slot=Slot(mine.uuid, "2/2")))
+        tx.put(replace(held, slot=Slot.of(mine.uuid, "1/2")))
+        tx.put(replace(held, id="other", instance="bob", slot=Slot.of(mine.uuid, "2/2")))
     site.probe.utilization[mine.uuid] = 70
     watch(site, 20)
     seen, records = observe.look(site, readings=True), site.inventory.read()
     verdicts = judge_all(site, seen, records, site.policy())
-    assert verdicts[Slot(mine.uuid, "1/2")].use is Use.UNKNOWN
+    assert verdicts[Slot.of(mine.uuid, "1/2")].use is Use.UNKNOWN
     site.probe.utilization[mine.uuid] = 0
     watch(site, 610)
     seen = observe.look(site, readings=True)
-    assert judge_all(site, seen, records, site.policy())[Slot(mine.uuid, "2/2")].use is Use.IDLE
+    assert judge_all(site, seen, records, site.policy())[Slot.of(mine.uuid, "2/2")].use is Use.IDLE
 
 
 def test_a_look_asks_for_what_is_new_only(site, monkeypatch):

@@ -14,7 +14,7 @@ from lxgpu.services.traces import in_words, rule_of, slots_of, taking_of, unsaid
 @pytest.mark.parametrize(
     ("detail", "slots"),
     [
-        ({"slots": ["GPU-1", "GPU-2/mig-1"]}, (Slot("GPU-1"), Slot("GPU-2", "mig-1"))),
+        ({"slots": ["GPU-1", "GPU-2/mig-1"]}, (Slot("GPU-1"), Slot("GPU-2/mig-1"))),
         ({"gpus": ["GPU-1"]}, (Slot("GPU-1"),)),
         ({"gpu": "GPU-1", "gpus": 3}, (Slot("GPU-1"),)),
         ({"gpus": 2}, ()),

@@ -1,0 +1,120 @@
+"""How cards are divided: time shares of a card as what is lent, and cards as they are known to LXD and NVML; pure.
+
+A request for a quarter of a card or more has the model `* 0.25`.
+
+A layout is written `4`: four time shares. An empty one is a whole card. The second of four shares of `GPU-3f2a` is
+lent as `GPU-3f2a/2/4`, and its model is `NVIDIA RTX 3090 1/4`: another kind of card, which nobody gets who asks for a
+whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from lxgpu.model.gpu import Gpu, GpuProcess, Reading, Readings, share_of
+from lxgpu.model.rules import CardRule, Mode
+
+
+def layout_of(rule: CardRule) -> str:
+    """The layout that a rule of the policy asks for. MIG slices are not made yet: such a card stays whole."""
+    return str(rule.slots) if rule.mode is Mode.TIMESHARE and rule.slots > 1 else ""
+
+
+def names(uuid: str, layout: str) -> tuple[str, ...]:
+    """What is lent of a card under a layout, by name, as `Slot.gpu` has it."""
+    return tuple(f"{uuid}/{number}/{layout}" for number in range(1, int(layout) + 1)) if layout else (uuid,)
+
+
+def divide(gpus: Iterable[Gpu], layouts: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """What is lent of some cards, parts in the place of the divided ones; `layouts` by UUID, none is needed."""
+    if not any(layouts.values()):
+        return tuple(gpus)
+    return tuple(part for gpu in gpus for part in _parts(gpu, layouts.get(gpu.uuid, "")))
+
+
+def whole(gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
+    """The cards behind what is lent, each once, as they would be lent whole."""
+    cards = {gpu.card: gpu for gpu in gpus}
+    return tuple(_joined(gpu) if gpu.divided else gpu for gpu in cards.values())
+
+
+def divide_readings(readings: Readings, layouts: Mapping[str, str], holders: Mapping[str, str]) -> Readings:
+    """NVML's sample with one entry for each part of a divided card.
+
+    What computes on the card counts for the part that its instance holds (`holders`: instance by the part's name). How
+    busy each is NVML does not say: a part without such a process is idle, one that has the card to itself is as busy as
+    the card, and of the others nobody knows.
+    """
+    if not any(layouts.values()):
+        return readings
+    items = [part for item in readings.items for part in _shared(item, layouts.get(item.uuid, ""), holders)]
+    return replace(readings, items=tuple(items))
+
+
+@lru_cache(maxsize=512)
+def kind(model: str) -> tuple[str, float, bool]:
+    """A model, or a pattern of models, without the part of a card at its end; how much of one that is, and at least.
+
+    `NVIDIA T4 1/4` is a quarter, `* 0.25` at least a quarter, `* ` a whole card.
+    """
+    name, _, part = model.rpartition(" ")
+    if name and part.startswith("1/") and share_of(part) < 1:
+        return name, share_of(part), False
+    if name and part.startswith("0.") and part[2:].isdecimal() and float(part) > 0:
+        return name, float(part), True
+    return model, 1.0, False
+
+
+def suits(model: str, pattern: str) -> bool:
+    """Whether a pattern means as much of a card as the model is: a whole one, exactly such a part, or one so large."""
+    (_, share, _), (_, asked, least) = kind(model), kind(pattern)
+    return asked <= share < 1 if least else share == asked
+
+
+def in_parts(pattern: str) -> bool:
+    """Whether a model, or a pattern of models, means parts of cards."""
+    return kind(pattern)[1] < 1
+
+
+def _parts(gpu: Gpu, layout: str) -> Iterable[Gpu]:
+    if not layout:
+        return (gpu,)
+    memory = None if gpu.memory_bytes is None else gpu.memory_bytes // int(layout)
+    return (
+        replace(gpu, uuid=name, model=f"{gpu.model} 1/{layout}", memory_bytes=memory)
+        for name in names(gpu.uuid, layout)
+    )
+
+
+def _joined(part: Gpu) -> Gpu:
+    model, share, _ = kind(part.model)
+    memory = None if part.memory_bytes is None else round(part.memory_bytes / share)
+    return replace(part, uuid=part.card, model=model, memory_bytes=memory)
+
+
+def _shared(item: Reading, layout: str, holders: Mapping[str, str]) -> Iterable[Reading]:
+    if not layout:
+        return (item,)
+    return (_share(item, name, holders.get(name, ""), int(layout)) for name in names(item.uuid, layout))
+
+
+def _share(item: Reading, name: str, holder: str, number: int) -> Reading:
+    total = None if item.memory_total_bytes is None else item.memory_total_bytes // number
+    part = replace(item, uuid=name, memory_total_bytes=total)
+    if item.processes is None:
+        return replace(part, utilization_percent=None, memory_used_bytes=None)
+    mine = tuple(one for one in item.processes if holder and one.instance == holder)
+    return replace(part, processes=mine, utilization_percent=_busy(item, mine), memory_used_bytes=_memory(mine))
+
+
+def _busy(item: Reading, mine: tuple[GpuProcess, ...]) -> int | None:
+    working = [one for one in item.processes or () if one.kind == "compute"]
+    own = [one for one in mine if one.kind == "compute"]
+    return 0 if not own else item.utilization_percent if len(own) == len(working) else None
+
+
+def _memory(mine: tuple[GpuProcess, ...]) -> int | None:
+    amounts = [one.memory_bytes for one in mine]
+    return None if None in amounts else sum(one for one in amounts if one is not None)
