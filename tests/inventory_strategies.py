@@ -31,7 +31,7 @@ json_values = st.recursive(
     max_leaves=6,
 )
 json_objects = st.dictionaries(texts, json_values, max_size=3)
-slots = st.builds(Slot, gpu=st.sampled_from(GPUS), part=st.sampled_from(PARTS))
+slots = st.builds(Slot.of, st.sampled_from(GPUS), st.sampled_from(PARTS))
 limits = st.builds(Limits, cpu=amounts, memory_bytes=amounts, disk_bytes=amounts, processes=amounts)
 
 persons = st.builds(

@@ -44,8 +44,7 @@ def divide_readings(readings: Readings, layouts: Mapping[str, str], holders: Map
     """NVML's sample with one entry for each part of a divided card.
 
     What computes on the card counts for the part that its instance holds (`holders`: instance by the part's name). How
-    busy each is NVML does not say: a part without such a process is idle, one that has the card to itself is as busy as
-    the card, and of the others nobody knows.
+    busy each is NVML does not say: a part without such a process is idle, any other one counts as busy as the card.
     """
     if not any(layouts.values()):
         return readings
@@ -110,9 +109,7 @@ def _share(item: Reading, name: str, holder: str, number: int) -> Reading:
 
 
 def _busy(item: Reading, mine: tuple[GpuProcess, ...]) -> int | None:
-    working = [one for one in item.processes or () if one.kind == "compute"]
-    own = [one for one in mine if one.kind == "compute"]
-    return 0 if not own else item.utilization_percent if len(own) == len(working) else None
+    return item.utilization_percent if any(one.kind == "compute" for one in mine) else 0
 
 
 def _memory(mine: tuple[GpuProcess, ...]) -> int | None:

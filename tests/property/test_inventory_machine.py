@@ -120,7 +120,7 @@ class Twins(RuleBasedStateMachine):
         assert self.real.events() == self.twin.events()
         live = [row for row in records.assignments if row.live]
         assert len({row.slot for row in live}) == len(live)
-        for gpu in {row.slot.gpu for row in live}:
+        for gpu in {row.slot.card for row in live}:
             assert len({row.slot.part == WHOLE for row in live if row.slot.card == gpu}) == 1
 
     def teardown(self):

@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 import pytest
 
 from lxgpu.model.changed import changed
-from lxgpu.model.gpu import Slot
+from lxgpu.model.gpu import DeviceNode
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 
 ROW = Reservation("r1", "web", "ann", Kind.REQUEST, 2, ReservationState.WAITING, datetime(2027, 3, 1, tzinfo=UTC), 60)
 
 
 def test_the_named_fields_are_changed_and_the_others_kept() -> None:
-    """Of a row of many fields and of one of two; the row before is as it was."""
+    """Of a row of many fields and of one of a few; the row before is as it was."""
     before = replace(ROW)
     assert changed(ROW, gpus=3, told={"asap": True}) == replace(ROW, gpus=3, told={"asap": True})
-    assert changed(Slot("g0"), gpu="g0/1/2") == Slot.of("g0", "1/2")
+    assert changed(DeviceNode("nvidia0", 195, 0), minor=1) == DeviceNode("nvidia0", 195, 1)
     assert before == ROW
 
 

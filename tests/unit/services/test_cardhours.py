@@ -18,7 +18,7 @@ from lxgpu.services.cardhours import HOUR_US, Had, pieces
 from lxgpu.services.oldnames import Names
 
 T0 = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
-CARDS, PEOPLE, PARTS = ("GPU-1", "GPU-2"), ("alice", "bob", "carol"), ("whole", "1", "2", "3")
+CARDS, PEOPLE, PARTS = ("GPU-1", "GPU-2"), ("alice", "bob", "carol"), {1: ("whole",), 3: ("1/3", "2/3", "3/3")}
 
 
 def at(minutes):
@@ -74,10 +74,13 @@ def test_what_lies_before_and_after_is_cut_off():
 
 
 def test_parts_of_a_card_are_parts_of_its_hours():
-    """Two who share a card have half each, and nobody can tell who works."""
-    found = cut([held("alice", 0, part="1"), held("bob", 30, 60, part="2")], looked("", 0, 60, 80), now=60)
-    assert hours(found) == (0.0, 0.0, 1.0)
-    assert [(one.instance, one.gpu_us / 60e6) for one in found] == [("alice", 30.0), ("alice", 15.0), ("bob", 15.0)]
+    """Who has half a card has half of its time, whoever has the other half."""
+    found = cut([held("alice", 0, part="1/2"), held("bob", 30, 60, part="2/2")], looked("", 0, 60, 80), now=60)
+    assert hours(found) == (0.0, 0.0, 0.75)
+    assert [(one.card, one.instance, one.gpu_us / 60e6) for one in found] == [
+        ("GPU-1", "alice", 30.0),
+        ("GPU-1", "bob", 15.0),
+    ]
 
 
 def test_who_was_renamed_is_one():
@@ -95,8 +98,9 @@ def test_who_was_renamed_is_one():
 def worlds(draw):
     """Any holding that the inventory allows, or not, and any looks at it."""
     span = st.tuples(st.integers(-300, 600), st.integers(1, 400))
+    layouts = {card: PARTS[draw(st.sampled_from((1, 3)))] for card in CARDS}
     holds = [
-        held(draw(st.sampled_from(PEOPLE)), begin, begin + length, gpu=gpu, part=draw(st.sampled_from(PARTS)))
+        held(draw(st.sampled_from(PEOPLE)), begin, begin + length, gpu=gpu, part=draw(st.sampled_from(layouts[gpu])))
         for (begin, length), gpu in draw(st.lists(st.tuples(span, st.sampled_from(CARDS)), max_size=12))
     ]
     looks = draw(
@@ -112,21 +116,21 @@ def worlds(draw):
 
 @given(worlds())
 def test_nothing_is_counted_twice_or_left_out(world):
-    """Of each card exactly the time for which anybody held it, whoever looked, in pieces that do not overlap."""
+    """Of each card, or part of one, exactly the time for which anybody held it, whoever looked, and once."""
     holds, samples = world
     found = cut(holds, samples)
     for card in CARDS:
         minutes = {
-            minute
+            (hold.slot, minute)
             for hold in holds
-            if hold.slot.gpu == card
+            if hold.slot.card == card
             for minute in range(
                 max(0, int((hold.since - T0).total_seconds() // 60)),
                 min(600, int((hold.closed_at - T0).total_seconds() // 60)),
             )
         }
         mine = [one for one in found if one.card == card]
-        assert sum(one.gpu_us for one in mine) == len(minutes) * 60_000_000
+        assert sum(one.gpu_us for one in mine) == sum(round(slot.share * 60_000_000) for slot, _ in minutes)
         assert all(0 <= one.gpu_us <= one.end - one.begin for one in mine)
         by_time = defaultdict(int)
         for one in mine:

@@ -222,22 +222,28 @@ def test_a_daemon_that_was_away_has_seen_nothing(site):
     assert watch(site, 610)["alice"].use is Use.IDLE
 
 
-def test_on_a_shared_card_nobody_can_tell_whose_work_it_is(site):
-    """Idle as a whole is idle; busy is not known of each share."""
+def test_a_part_of_a_card_is_judged_by_its_own_processes(site):
+    """Alice works on the card that both share, bob does not; when both have programs there, each may be at work."""
     mine = card(site, "alice")
     (held,) = site.inventory.read().held_by("alice")
     with site.write() as tx:
+        tx.put(replace(tx.records.card(mine.uuid), layout="2"))
         tx.put(replace(held, slot=Slot.of(mine.uuid, "1/2")))
         tx.put(replace(held, id="other", instance="bob", slot=Slot.of(mine.uuid, "2/2")))
     site.probe.utilization[mine.uuid] = 70
-    watch(site, 20)
+    site.probe.run(site.engine.init("alice"), mine.nodes)
+    first, second = Slot.of(mine.uuid, "1/2"), Slot.of(mine.uuid, "2/2")
+    assert uses(site, 610, first, second) == (Use.BUSY, Use.IDLE)
+    site.probe.run(site.engine.init("bob"), mine.nodes)
+    assert uses(site, 20, first, second) == (Use.BUSY, Use.BUSY)
+
+
+def uses(site, seconds, *slots):
+    """What is judged of slots after so long."""
+    watch(site, seconds)
     seen, records = observe.look(site, readings=True), site.inventory.read()
     verdicts = judge_all(site, seen, records, site.policy())
-    assert verdicts[Slot.of(mine.uuid, "1/2")].use is Use.UNKNOWN
-    site.probe.utilization[mine.uuid] = 0
-    watch(site, 610)
-    seen = observe.look(site, readings=True)
-    assert judge_all(site, seen, records, site.policy())[Slot.of(mine.uuid, "2/2")].use is Use.IDLE
+    return tuple(verdicts[slot].use for slot in slots)
 
 
 def test_a_look_asks_for_what_is_new_only(site, monkeypatch):
