@@ -34,6 +34,6 @@ def _line(one: ReasonView, records: Records, names: Mapping[str, str], show: Sho
 
 def _about(subject: str, records: Records, names: Mapping[str, str]) -> str:
     """The card that a fact is about; what is about the container itself has no need of a name."""
-    slot = Slot.parse(subject)
-    card = records.card(slot.gpu)
-    return f"{short_model(card.model)} ({Slot(names[slot.gpu], slot.part)}): " if card else ""
+    slot = Slot(subject)
+    card = records.card(slot.card)
+    return f"{short_model(card.model)} ({Slot.of(names[slot.card], slot.part)}): " if card else ""

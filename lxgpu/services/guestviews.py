@@ -211,7 +211,7 @@ def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> Gues
     names = short_uuids([*(one.uuid for one in records.cards), row.slot.card])
     return GuestGpu(
         slot=str(row.slot),
-        uuid=row.slot.gpu,
+        uuid=row.slot.card,
         pci=card.pci if card else None,
         model=card.model if card else None,
         state=row.state.value,

@@ -190,7 +190,7 @@ def with_classes(policy):
 
 
 def test_parts_are_idle_by_their_own_processes(site):
-    """Bob works on the card that both have a part of: alice's part lies idle all the same, and bob's does not."""
+    """Bob works on the card that both have a part of: alice's part lies idle all the same, until she has a program."""
     tick(site)
     lend(site, "alice")
     lend(site, "bob")
@@ -204,6 +204,10 @@ def test_parts_are_idle_by_their_own_processes(site):
     slots = {name: site.inventory.read().held_by(name)[0].slot.gpu for name in ("alice", "bob")}
     assert (last[slots["alice"]].utilization_percent, last[slots["alice"]].processes) == (0, 0)
     assert (last[slots["bob"]].utilization_percent, last[slots["bob"]].processes) == (90, 1)
+    site.probe.run(site.engine.init("alice"), card.nodes)
+    take_samples(site, observe.look(site, readings=True), site.inventory.read())
+    (*_, now) = site.inventory.samples(since=site.clock.now(), uuid=slots["alice"])
+    assert (now.utilization_percent, now.processes) == (90, 1)
 
 
 def test_the_list_of_cards_shows_the_parts(site):
