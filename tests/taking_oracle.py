@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from lxgpu.inventory.memory import MemoryInventory, MemoryTx
 from lxgpu.model.assignment import Assignment, AssignmentState
-from lxgpu.model.gpu import Slot
+from lxgpu.model.gpu import Gpu, Slot, card_of, is_part
 from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.rules import PriorityClass
@@ -63,7 +63,7 @@ class Truth:
     policy: Callable[[], Policy]
     use: Callable[[str], Use]
     sick: Callable[[str], bool]
-    model: Callable[[str], str]
+    lent: Callable[[], Iterable[Gpu]]
     boot: Callable[[], str]
     by_hand: set[str] = field(default_factory=set)
 
@@ -190,7 +190,7 @@ class _Judge:
 
     def _handed(self, new: Assignment, what: str) -> None:
         """A card on its way to somebody: it answers, is in service, and comes with all others of its reservation."""
-        card, record = self.after.card(new.slot.gpu), self.after.slot(new.slot)
+        card, record = self.after.card(new.slot.card), self.after.slot(new.slot)
         if self.truth.sick(new.slot.gpu):
             self.wrong(f"{what}: nobody can read the card")
         if (card is not None and card.closed) or (record is not None and record.quarantine):
@@ -299,9 +299,9 @@ class _Judge:
     def _needless(self, claimant: Reservation, what: str) -> None:
         """Nobody yields while as many cards lie free and promised to nobody."""
         busy = {row.slot.gpu for row in self.after.assignments}
-        out = {card.uuid for card in self.after.cards if card.closed or card.model != claimant.pool}
-        out |= {row.slot.gpu for row in self.after.slots if row.quarantine}
-        free = [card.uuid for card in self.after.cards if card.uuid not in busy | out]
+        shared = {row.slot.card for row in self.after.assignments if row.instance == claimant.instance}
+        free = [uuid for uuid in self._lendable(claimant.pool) if uuid not in busy]
+        free = [uuid for uuid in free if not is_part(uuid) or card_of(uuid) not in shared]
         gone = [
             row for row in self.after.assignments if row.state is S.RELEASING and self.was[row.id].state is S.WARNED
         ]
@@ -406,10 +406,13 @@ class _Judge:
             self.wrong(f"{what}: it grew to {new.gpus}")
 
     def _in_service(self, pool: str) -> int:
+        return len(self._lendable(pool))
+
+    def _lendable(self, pool: str) -> list[str]:
+        """The cards, or parts of cards, of a model that are in service."""
         closed = {card.uuid for card in self.after.cards if card.closed}
-        stuck = {row.slot.gpu for row in self.after.slots if row.quarantine}
-        cards = [card.uuid for card in self.after.cards if card.model == pool]
-        return sum(uuid not in closed | stuck for uuid in cards)
+        out = closed | {row.slot.gpu for row in self.after.slots if row.quarantine}
+        return [gpu.uuid for gpu in self.truth.lent() if gpu.model == pool and out.isdisjoint((gpu.uuid, gpu.card))]
 
     def _over_commit(self) -> None:
         rows = [row for row in self.after.reservations if _promised(row) and row.start and row.until]

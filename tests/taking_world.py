@@ -6,6 +6,7 @@ import copy
 import shutil
 import tempfile
 import weakref
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -24,11 +25,21 @@ from taking_oracle import Judged, Truth
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory.memory import MemoryInventory
 from lxgpu.model.devices import gpus_in
-from lxgpu.model.gpu import Gpu
+from lxgpu.model.gpu import Gpu, Slot, card_of, is_part
 from lxgpu.model.instance import Power
+from lxgpu.model.layout import divide
 from lxgpu.model.quota import BASE_TERMS, Policy, Terms
 from lxgpu.model.request import GpuRequest, ReserveRequest
-from lxgpu.model.rules import Allowance, BookingRules, IdleRules, PreemptionRules, PriorityClass, Rules
+from lxgpu.model.rules import (
+    Allowance,
+    BookingRules,
+    CardRule,
+    IdleRules,
+    Mode,
+    PreemptionRules,
+    PriorityClass,
+    Rules,
+)
 from lxgpu.model.usage import Use
 from lxgpu.policy.placement import fits
 from lxgpu.services import ending, extending, inservice, keeping, lending, power
@@ -92,10 +103,11 @@ class LivingHost(HostOfSite):
         self.utilization = {gpu.uuid: 90 if self.works(gpu) else 0 for gpu in self._gpus()}
         return super().readings()
 
-    def works(self, gpu: Gpu) -> bool:
-        """Whether a process computes on a card."""
+    def works(self, gpu: Gpu, of: int | None = None) -> bool:
+        """Whether a process, of the container of that init alone where one is given, computes on a card."""
         mine = set(gpu.nodes)
-        return any(one.process.command != "lazy" and mine & one.nodes for one in self._running())
+        there = (one for one in self._running() if of is None or one.init == of)
+        return any(one.process.command != "lazy" and mine & one.nodes for one in there)
 
 
 class Mortal(MortalInventory):
@@ -128,17 +140,20 @@ def _folder() -> Path:
 class World:
     """What a test does to the host. Commands that are refused, and those that die, are part of life."""
 
-    def __init__(self, models: tuple[str, ...] = (A, A, A)) -> None:
+    def __init__(self, models: tuple[str, ...] = (A, A, A), *, parts: int = 1) -> None:
+        """`parts`: the last card is divided into so many."""
         first, inner = _prepared(models)
         begin_anew()  # the ids of this world are its own: no run before has a say in their order
         engine = _twin(first.engine)
         clock = FakeClock(first.clock.now())
         self.policy = POLICIES["usual"]
+        self._divided: dict[int, Policy] = {}
+        self._rules = {engine.cards[-1].uuid: CardRule(Mode.TIMESHARE, parts)} if parts > 1 else {}
         truth = Truth(
-            policy=lambda: self.policy,
+            policy=self.in_force,
             use=self.use,
             sick=self.sick,
-            model=lambda uuid: self.card(uuid).model,
+            lent=lambda: divide(engine.cards, {uuid: str(parts) for uuid in self._rules}),
             boot=lambda: self.site.probe.boot,
         )
         self.judge = Judged(_twin(inner), truth)
@@ -148,28 +163,44 @@ class World:
         site = make_site(folder, gpus=list(engine.cards), inventory=self.mortal, engine=engine, clock=clock)
         probe = LivingHost(clock, engine)
         probe._rules = copy.deepcopy(first.probe._rules)  # noqa: SLF001 -- the containers run since before
-        self.site: Site = replace(site, probe=probe, policy=lambda: self.policy)
+        self.site: Site = replace(site, probe=probe, policy=self.in_force)
         engine.hook = self._written
         self.next: Ticked | None = None
         self.dead = 0
         self.wrong: list[str] = []
+        if parts > 1:
+            self.tick()
+
+    def in_force(self) -> Policy:
+        """The policy of now, which divides the card whatever else it says."""
+        if not self._rules:
+            return self.policy
+        known = self._divided.get(id(self.policy))  # the same object each time, as decisions remember much by it
+        if known is None:
+            rules = replace(self.policy.rules, cards=self._rules)
+            known = self._divided[id(self.policy)] = replace(self.policy, rules=rules)
+        return known
 
     # ---- the world as it is
 
     def card(self, uuid: str) -> Gpu:
-        """A card by its UUID."""
-        return next(gpu for gpu in self.site.engine.cards if gpu.uuid == uuid)
+        """A card by its UUID, or by the name of a part of it."""
+        return next(gpu for gpu in self.site.engine.cards if gpu.uuid == card_of(uuid))
 
     def use(self, uuid: str) -> Use:
-        """Whether a card works, as one would see it if one could."""
-        probe = self.site.probe
-        if probe.error is not None or uuid in probe.faults or uuid in probe.unlisted:
+        """Whether a card, or whoever has that part of it, works, as one would see it if one could."""
+        probe, card = self.site.probe, card_of(uuid)
+        if probe.error is not None or card in probe.faults or card in probe.unlisted:
             return Use.UNKNOWN
-        return Use.BUSY if probe.works(self.card(uuid)) else Use.IDLE
+        holder = self.judge.inner.read().holder(Slot(uuid)) if is_part(uuid) else None
+        if is_part(uuid) and holder is None:
+            return Use.IDLE
+        whose = None if holder is None else self.machine(holder.instance)
+        return Use.BUSY if probe.works(self.card(uuid), of=whose and whose.init_pid) else Use.IDLE
 
     def sick(self, uuid: str) -> bool:
         """Whether NVML says nothing good of a card."""
-        return self.site.probe.error is not None or uuid in self.site.probe.faults
+        return self.site.probe.error is not None or card_of(uuid) in self.site.probe.faults
 
     def machine(self, name: str) -> Any:
         """LXD's own view of somebody's container, None when it is not there."""
@@ -188,10 +219,13 @@ class World:
     # ---- what must hold at any time
 
     def check_attached(self) -> None:
-        """No card is attached to two instances."""
+        """No card is attached to two instances, but for one whose parts they hold."""
         seen: dict[str, str] = {}
+        shared = {(row.instance, row.slot.card) for row in self.judge.inner.read().assignments if is_part(row.slot.gpu)}
         for _, name in self.site.engine.machines:
             for uuid in self.cards_of(name):
+                if (name, uuid) in shared:
+                    continue
                 if uuid in seen:
                     self.wrong.append(f"{uuid} is attached to {seen[uuid]} and to {name}")
                 seen[uuid] = name
@@ -199,20 +233,23 @@ class World:
     def check(self) -> None:
         """What opens is held; what holds a card holds it by right; and the judge has nothing to say."""
         records, engine, probe = self.judge.inner.read(), self.site.engine, self.site.probe
-        holder = {row.slot.gpu: row.instance for row in records.assignments if row.live}
+        holders: defaultdict[str, set[str]] = defaultdict(set)
+        for row in records.assignments:
+            if row.live:
+                holders[row.slot.card].add(row.instance)
         for name in PEOPLE:
             found = self.machine(name)
             if found is None or found.init_pid is None:
                 continue
             for gpu in engine.cards:
                 opens = probe.openable(found.init_pid, engine.nodes(name) & set(gpu.nodes))
-                if opens and holder.get(gpu.uuid) != name:
-                    self.wrong.append(f"{name} can open {gpu.uuid}, which is held by {holder.get(gpu.uuid)}")
+                if opens and name not in holders[gpu.uuid]:
+                    self.wrong.append(f"{name} can open {gpu.uuid}, which is held by {holders[gpu.uuid]}")
         for one in probe._running():  # noqa: SLF001 -- everybody who is alive
             name = engine.by_pid(one.init) if one.init is not None else None
             for gpu in engine.cards:
-                if one.nodes & set(gpu.nodes) and holder.get(gpu.uuid) != name:
-                    self.wrong.append(f"a process of {name} has {gpu.uuid}, which is held by {holder.get(gpu.uuid)}")
+                if one.nodes & set(gpu.nodes) and name not in holders[gpu.uuid]:
+                    self.wrong.append(f"a process of {name} has {gpu.uuid}, which is held by {holders[gpu.uuid]}")
         assert not self.wrong, self.wrong
         assert not self.judge.wrong, self.judge.wrong
 
@@ -275,9 +312,11 @@ class World:
         """`lxgpu reservation edit ID`."""
         return self.do(lambda site: edit(site, identifier, **more))
 
-    def attach(self, name: str, number: int, *, class_name: str = "", lease_s: int | None = None) -> None:
+    def attach(
+        self, name: str, number: int, *, class_name: str = "", lease_s: int | None = None, model: str = "*"
+    ) -> None:
         """`lxgpu attach NAME --gpus +N`."""
-        request = GpuRequest(instance=name, owner=name, more=number, class_name=class_name)
+        request = GpuRequest(instance=name, owner=name, more=number, class_name=class_name, model=model)
         self.do(
             lambda site: lending.attach(site, name, number=number, more=True, request=request, lease_s=lease_s),
             by=name,
@@ -378,7 +417,7 @@ class World:
 
     def feasible(self, gpus: int, pattern: str) -> bool:
         """Whether there are so many cards of one model at all."""
-        models = [gpu.model for gpu in self.site.engine.cards]
+        models = [gpu.model for gpu in self.judge.truth.lent()]
         models = [model for model in models if model == pattern or (pattern not in models and fits(model, pattern))]
         return any(models.count(model) >= gpus for model in models)
 

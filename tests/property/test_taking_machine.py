@@ -33,6 +33,7 @@ numbers = st.integers(1, 3)
 seconds = st.sampled_from((10, 40, 120, 600, 7200))
 classes = st.sampled_from(("", "", "", "urgent", "low", "fixed"))
 patterns = st.sampled_from(("*", "*", "3090", A, B))
+parts = st.sampled_from(("* 0.5", "* 0.5", "3090 0.3", f"{A} 1/2"))
 
 
 class Taking(RuleBasedStateMachine):
@@ -246,6 +247,30 @@ class Taking(RuleBasedStateMachine):
             self.world.settle()
 
 
+class TakingParts(Taking):
+    """The same with the last card in two parts, which people want as much as whole ones."""
+
+    @initialize(models=st.sampled_from([(A, A), (A, B), (A, A, B)]))
+    def begin(self, models):
+        """The host as it is in the morning."""
+        self.world = World(models, parts=2)
+
+    @rule(who=people, length=seconds, chosen=classes, model=parts)
+    def reserve_part(self, who, length, chosen, model):
+        """A part as soon as it can be had."""
+        self.world.reserve(who, 1, length, class_name=chosen, model=model)
+
+    @rule(who=people, length=seconds, ahead=st.sampled_from((2, 15, 40, 300, 5000)), model=parts)
+    def reserve_part_ahead(self, who, length, ahead, model):
+        """A part at a time."""
+        self.world.reserve(who, 1, length, ahead=ahead, model=model)
+
+    @rule(who=people, chosen=classes, lease=st.sampled_from((None, 20, 100)), model=parts)
+    def attach_part(self, who, chosen, lease, model):
+        """A part as a lease."""
+        self.world.attach(who, 1, class_name=chosen, lease_s=lease, model=model)
+
+
 TestTaking = Taking.TestCase
 TestTaking.settings = settings(
     max_examples=RUNS,
@@ -254,3 +279,5 @@ TestTaking.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
+TestTakingParts = TakingParts.TestCase
+TestTakingParts.settings = settings(TestTaking.settings, max_examples=max(1, RUNS // 4))
