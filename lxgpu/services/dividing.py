@@ -15,7 +15,8 @@ from lxgpu.model.assignment import Card, SlotRecord
 from lxgpu.model.gpu import Slot
 from lxgpu.model.layout import in_parts, layout_of, names, whole
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
-from lxgpu.model.snapshot import Snapshot
+from lxgpu.model.quota import Policy
+from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.policy.calendar import Skyline, capacity, promises
 from lxgpu.policy.resolve import resolve_gpu
 from lxgpu.ports import Tx
@@ -43,6 +44,11 @@ class Division:
     def words(self) -> str:
         """What is to become of it."""
         return f"{self.wanted} time shares" if self.wanted else "a whole card"
+
+
+def any_due(records: Records, policy: Policy) -> bool:
+    """Whether any card is not as the policy wants it: nearly always none, and then nothing else needs a look."""
+    return any(card.layout != layout_of(policy.rules.card(card.uuid)) for card in records.cards)
 
 
 def divisions(snapshot: Snapshot) -> Iterator[Division]:

@@ -24,7 +24,7 @@ from lxgpu.services.banner import refresh_banner
 from lxgpu.services.booting import note_boot
 from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.clockset import ClockLook, last_set, settle_clock, watch_clock
-from lxgpu.services.dividing import settle_divisions
+from lxgpu.services.dividing import any_due, settle_divisions
 from lxgpu.services.foresight import foreseen, renew
 from lxgpu.services.health import check_health
 from lxgpu.services.holds import mirror_holds
@@ -107,7 +107,8 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
 
 
 def _divisions(site: Site, seen: Observation) -> int:
-    return settle_divisions(site, observe.of(site, seen, site.inventory.read()))
+    records = site.inventory.read()
+    return settle_divisions(site, observe.of(site, seen, records)) if any_due(records, site.policy()) else 0
 
 
 def look(site: Site, seen: Observation, records: Records) -> Snapshot:
