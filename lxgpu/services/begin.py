@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -53,9 +53,15 @@ def decided(site: Site, snapshot: Snapshot, act: Callable[[Tx, Snapshot], T]) ->
 
 def remember_cards(tx: Tx, snapshot: Snapshot) -> None:
     """Write down cards that are new or sit elsewhere now, so that one that vanishes is known to be missing."""
+    for now in cards_there(snapshot):
+        if now != snapshot.records.card(now.uuid):
+            tx.put(replace(now, seen_at=snapshot.now))
+
+
+def cards_there(snapshot: Snapshot) -> Iterator[Card]:
+    """The cards that the host shows, as they are remembered, each where it sits now; new ones too."""
     for gpu in whole(snapshot.seen.gpus):
-        known = snapshot.records.card(gpu.uuid)
-        now = known or Card(
+        known = snapshot.records.card(gpu.uuid) or Card(
             uuid=gpu.uuid,
             host=snapshot.seen.host,
             pci=gpu.pci,
@@ -63,9 +69,7 @@ def remember_cards(tx: Tx, snapshot: Snapshot) -> None:
             memory_bytes=gpu.memory_bytes,
             seen_at=snapshot.now,
         )
-        now = replace(now, host=snapshot.seen.host, pci=gpu.pci, model=gpu.model)
-        if now != known:
-            tx.put(replace(now, seen_at=snapshot.now))
+        yield replace(known, host=snapshot.seen.host, pci=gpu.pci, model=gpu.model)
 
 
 # What an abandoned one of these leaves is a state like any other; a command that follows need not wait for its end.

@@ -21,7 +21,7 @@ from lxgpu.policy.calendar import Skyline, capacity, promises
 from lxgpu.policy.resolve import resolve_gpu
 from lxgpu.ports import Tx
 from lxgpu.services import observe
-from lxgpu.services.begin import decided
+from lxgpu.services.begin import cards_there, decided
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.site import Site
 
@@ -53,12 +53,10 @@ def any_due(records: Records, policy: Policy) -> bool:
 
 def divisions(snapshot: Snapshot) -> Iterator[Division]:
     """Every card of the host that is there; pure."""
-    there = {gpu.uuid for gpu in whole(snapshot.seen.gpus)}
-    for card in snapshot.records.cards:
-        if card.host == snapshot.seen.host and card.uuid in there:
-            wanted = layout_of(snapshot.policy.rules.card(card.uuid))
-            found = Division(card, card.layout, wanted)
-            yield replace(found, obstacles=tuple(_obstacles(snapshot, card, wanted))) if found.due else found
+    for card in cards_there(snapshot):
+        wanted = layout_of(snapshot.policy.rules.card(card.uuid))
+        found = Division(card, card.layout, wanted)
+        yield replace(found, obstacles=tuple(_obstacles(snapshot, card, wanted))) if found.due else found
 
 
 def _obstacles(snapshot: Snapshot, card: Card, wanted: str) -> Iterator[Reason]:

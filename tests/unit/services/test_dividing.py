@@ -70,6 +70,14 @@ def test_parts_of_one_card_go_to_several(site):
     assert not tick(site).troubles
 
 
+def test_a_new_host_is_divided_at_once(tmp_path):
+    """Its cards were never written down before the first tick."""
+    fresh = make_site(tmp_path, gpus=2, policy=divided(4))
+    tick(fresh)
+    newcomer(fresh, "alice")
+    assert lend(fresh, "alice")
+
+
 def test_one_gives_back_and_the_neighbour_works_on(site):
     """The fence looks at who gives back alone: the neighbour's process is neither ended nor in the way."""
     tick(site)
