@@ -11,6 +11,7 @@ from lxgpu.cli.bookingrows import KINDS, model_words, show_rows
 from lxgpu.cli.news import say_pause, start_daemon
 from lxgpu.cli.render import Column, Output
 from lxgpu.figures import n_gpus, short_duration
+from lxgpu.model.cardnames import n_asked
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.services.reservationviews import Ledger, ReservationView, likely, reservation_views
 
@@ -138,7 +139,7 @@ def rehearsed_reserve(out: Output, booked: Booked, times: Times, policy: Policy,
     rehearsed(out, replace(plan, when=view.estimate), times, error=None)
     if not out.structured:
         place = found.line.get(view.id)
-        out.screen.note(_waits(view, n_gpus(view.gpus), times, place.why if place else ""))
+        out.screen.note(_waits(view, n_asked(view.gpus, view.model), times, place.why if place else ""))
 
 
 def show_made(out: Output, rows: Sequence[Reservation], policy: Policy, times: Times) -> None:
@@ -211,7 +212,7 @@ def next_steps(view: ReservationView, times: Times, *, running: bool, why: str =
     `running` says whether a daemon carries on by itself; `why` is what a waiting one waits for, `come` what it asks of
     its person.
     """
-    cards, be = n_gpus(view.gpus), "is" if view.gpus == 1 else "are"
+    cards, be = n_asked(view.gpus, view.model), "is" if view.gpus == 1 else "are"
     until = f" until {times.show(view.end)}" if view.end else ""
     match view.state:
         case "active":

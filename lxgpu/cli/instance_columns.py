@@ -5,7 +5,7 @@ from __future__ import annotations
 from lxgpu.cli.plain import pick
 from lxgpu.cli.render import Column
 from lxgpu.figures import short_duration, short_size
-from lxgpu.model.cardnames import short_model
+from lxgpu.model.cardnames import lent_as, short_model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def _held(item: object, field: str) -> list[Any]:
 
 
 def _models(item: object) -> str | None:
-    return ", ".join(dict.fromkeys(short_model(model) for model in _held(item, "model"))) or None
+    cards: Any = pick(item, "gpus")
+    models: list[Any] = [(pick(card, "model"), pick(card, "slot")) for card in cards]
+    return ", ".join(dict.fromkeys(short_model(lent_as(model, slot)) for model, slot in models if model)) or None
 
 
 def _lease(item: object) -> datetime | None:

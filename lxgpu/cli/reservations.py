@@ -116,7 +116,8 @@ def _window(shape: str | None, *, for_s: int | None, days: int | None, begin: Wh
 
 def _calendar(out: Output, found: Ledger, times: Times, window: _Window) -> None:
     from lxgpu.cli.timeline import legend, timeline  # noqa: PLC0415
-    from lxgpu.model.cardnames import short_model, short_uuids  # noqa: PLC0415
+    from lxgpu.model.cardnames import lent_as, short_model, short_uuids  # noqa: PLC0415
+    from lxgpu.model.gpu import card_of  # noqa: PLC0415
     from lxgpu.services.calendarview import calendar  # noqa: PLC0415
 
     begin = window.begin.at(now=times.now, zone=times.zone) if window.begin else None
@@ -125,12 +126,12 @@ def _calendar(out: Output, found: Ledger, times: Times, window: _Window) -> None
         out.screen.note("no card is known yet, and nothing is booked")
         return
     names = short_uuids([line.uuid for line in made.lines if line.uuid])
-    models = {card.uuid: short_model(card.model) for card in found.records.cards}
+    models = {card.uuid: card.model for card in found.records.cards}
 
     def name(line: Line) -> str:
         if line.uuid is None:
             return f"{'any model' if line.name == '*' else short_model(line.name)}, any card"
-        return f"{names[line.uuid]} {models.get(line.uuid, '')}".rstrip()
+        return f"{names[line.uuid]} {short_model(lent_as(models.get(card_of(line.uuid), ''), line.uuid))}".rstrip()
 
     columns = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
     for text in timeline(made, columns=columns, zone=times.zone, name=name):

@@ -11,15 +11,16 @@ from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column
 from lxgpu.cli.times import Times
 from lxgpu.figures import n_gpus, short_size
-from lxgpu.model.cardnames import in_short, short_model, short_uuids
+from lxgpu.model.cardnames import in_short, lent_as, n_asked, n_cards, short_model, short_uuids
 from lxgpu.model.instance import Limits
+from lxgpu.model.layout import in_parts
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Keep, Kind, Reservation
 from lxgpu.services.cardviews import GpuView, SlotView
 from lxgpu.services.headline import headline
 from lxgpu.services.overview import StatusView
 from lxgpu.services.statusfile import DaemonView
-from lxgpu.services.views import ClaimView, InstanceView
+from lxgpu.services.views import ClaimView, HeldView, InstanceView
 
 Sheet = Sequence[tuple[str, Sequence[str]]]
 """Labels and their lines; see `Output.sheet`."""
@@ -139,7 +140,9 @@ def _details(event: Event, times: Times) -> str:
 
 def _claim(claim: ClaimView, times: Times) -> str:
     dies = f", until {times.show(claim.dies)}" if claim.dies else ""
-    return f"{claim.gpus} {short_model(claim.model or 'unknown model')}, since {times.show(claim.since)}{dies}"
+    model = claim.model or "unknown model"
+    what = n_cards(claim.gpus, model) if in_parts(model) else f"{claim.gpus} {short_model(model)}"
+    return f"{what}, since {times.show(claim.since)}{dies}"
 
 
 def _asked(row: Reservation, instance: str) -> bool:
@@ -148,7 +151,7 @@ def _asked(row: Reservation, instance: str) -> bool:
 
 def _reserved(row: Reservation, times: Times) -> str:
     span = f", {times.show(row.start)} until {times.show(row.until)}" if row.start and row.until else ""
-    return f"{row.id}: {n_gpus(row.gpus)}, {row.state.value}{span}"
+    return f"{row.id}: {n_asked(row.gpus, row.pool or row.model)}, {row.state.value}{span}"
 
 
 def _keeps(shown: Shown) -> list[Keep]:
@@ -156,9 +159,13 @@ def _keeps(shown: Shown) -> list[Keep]:
     return [row for row in shown.records.keeps if row.instance == shown.view.name and row.since <= now < row.until]
 
 
+def _model(held: HeldView) -> str:
+    return short_model(lent_as(held.model or "unknown model", held.slot))
+
+
 def _holds(view: InstanceView, times: Times) -> list[str]:
     return [
-        f"{held.slot} {short_model(held.model or 'unknown model')} ({held.pci or 'no address'}): {held.state}"
+        f"{held.slot} {_model(held)} ({held.pci or 'no address'}): {held.state}"
         + (f" since {times.show(held.since)}" if held.since else "")
         + (f", until {times.until(held.lease_until)}" if held.lease_until else "")
         for held in view.gpus

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 
 from lxgpu.cli.table import width
-from lxgpu.figures import n_gpus
+from lxgpu.model.cardnames import n_asked
 from lxgpu.services.calendarview import Bar, BarKind, Calendar, Line
 
 FILL = {BarKind.HELD: "=", BarKind.OVER: ".", BarKind.BOOKED: "-", BarKind.CLOSED: "x"}
@@ -53,11 +53,11 @@ def legend(found: Calendar, *, show: Callable[[datetime], str]) -> list[str]:
     `show` writes times.
     """
     letters = _letters(found)
-    bars: dict[_Key, list[Bar]] = {key: [] for key in letters}
+    bars: dict[_Key, list[tuple[Bar, str]]] = {key: [] for key in letters}
     for line in found.lines:
         for bar in line.bars:
             if (key := _key(bar)) in bars:
-                bars[key].append(bar)
+                bars[key].append((bar, line.name))
     rows = [f"{letter}  {_who(bars[key], show)}" for key, letter in letters.items()]
     if found.later:
         number, last = len(found.later), show(found.later[-1])
@@ -66,17 +66,17 @@ def legend(found: Calendar, *, show: Callable[[datetime], str]) -> list[str]:
     return [*rows, LEGEND]
 
 
-_Key = tuple[str, str, BarKind]
+_Key = tuple[str, int, str, BarKind]
 
 
 def _key(bar: Bar) -> _Key:
     """What has one letter: the cards of one reservation, or those that one container has without one."""
-    return (_whose(bar), bar.of or ("" if bar.until is None else bar.until.isoformat()), bar.kind)
+    return (bar.instance, bar.gpus, bar.of or ("" if bar.until is None else bar.until.isoformat()), bar.kind)
 
 
-def _whose(bar: Bar) -> str:
+def _whose(bar: Bar, model: str) -> str:
     """`alice`, or `alice 3 GPUs` of what has no card yet."""
-    return f"{bar.instance} {n_gpus(bar.gpus)}" if bar.gpus else bar.instance
+    return f"{bar.instance} {n_asked(bar.gpus, model)}" if bar.gpus else bar.instance
 
 
 def _letters(found: Calendar) -> dict[_Key, str]:
@@ -90,15 +90,15 @@ def _visible(bar: Bar, found: Calendar) -> bool:
     return bar.start < found.end and (bar.until is None or bar.until > found.start)
 
 
-def _who(bars: list[Bar], show: Callable[[datetime], str]) -> str:
-    first = bars[0]
+def _who(bars: list[tuple[Bar, str]], show: Callable[[datetime], str]) -> str:
+    first, model = bars[0]
     cards = f", {len(bars)} cards" if len(bars) > 1 else ""
     of = f" ({first.of})" if first.of else ""
     start = f" from {show(first.start)}" if first.kind is BarKind.BOOKED else ""
     if first.kind is BarKind.CLOSED:
         return _WORDS[first.kind] + cards
     until = f" until {show(first.until)}" if first.until else ""
-    return f"{_whose(first)}{of}: {_WORDS[first.kind]}{start}{until}{cards}"
+    return f"{_whose(first, model)}{of}: {_WORDS[first.kind]}{start}{until}{cards}"
 
 
 class _Canvas:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 from lxgpu.errors import LxgpuError
 from lxgpu.figures import n_gpus
 from lxgpu.instants import at_wall, show_instant
+from lxgpu.model.cardnames import n_cards
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Policy
 from lxgpu.model.request import Need, ReserveRequest
@@ -278,7 +279,7 @@ def who_has(snapshot: Snapshot, pool: str, start: datetime, until: datetime, but
 
 
 def _cards(count: int, pool: str) -> str:
-    return f"{n_gpus(count)} of {pool}"
+    return n_cards(count, pool)
 
 
 def _show(snapshot: Snapshot, at: datetime) -> str:

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from lxgpu.figures import n_gpus
 from lxgpu.model.assignment import Assignment
+from lxgpu.model.cardnames import n_asked
 from lxgpu.model.gpu import WHOLE, Gpu, Slot, share_of
 from lxgpu.model.layout import in_parts, kind, suits
 from lxgpu.model.plan import Reason
@@ -147,7 +147,7 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
     free = [gpu for gpu in fitting if gpu.uuid not in taken]
     if len(free) < request.more:
         lines = sorted({taken[gpu.uuid].text for gpu in fitting if gpu.uuid in taken})
-        text = f"{n_gpus(request.more)} asked for, {len(free)} of {len(fitting)} are free"
+        text = f"{n_asked(request.more, request.model)} asked for, {len(free)} of {len(fitting)} are free"
         return (Reason("no_capacity", text), *(Reason("no_capacity", line) for line in lines))
     if in_parts(request.model):  # the smallest that will do
         least = min(share_of(gpu.uuid) for gpu in free)

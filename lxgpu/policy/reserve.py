@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lxgpu.figures import n_gpus
 from lxgpu.instants import show_instant
+from lxgpu.model.cardnames import n_asked, n_cards
 from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
 from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
@@ -72,7 +72,8 @@ def _soon(snapshot: Snapshot, request: ReserveRequest, identifier: str) -> Decid
         text = "no card can be taken for it now: the holders need not yield, and an admin's word changes no class"
         return Decided(Plan(Verdict.REFUSED, (Reason("no_capacity", text),)))
     why = Reason(
-        "no_capacity", f"{n_gpus(request.gpus)} cannot be had now; it waits in the queue and takes nothing yet"
+        "no_capacity",
+        f"{n_asked(request.gpus, request.model)} cannot be had now; it waits in the queue and takes nothing yet",
     )
     return Decided(Plan(Verdict.WAITING, (why,)), (row,))
 
@@ -110,7 +111,7 @@ def _granted(desk: Desk, row: Reservation) -> Plan:
 def _arrival(desk: Desk, row: Reservation, *, at: datetime, until: datetime) -> list[PlannedStep]:
     cards = [promise.slot.gpu for promise in desk.planned(row.id)]
     steps = [PlannedStep("attach", row.instance, gpu, at, "proven free") for gpu in cards]
-    steps.append(PlannedStep("start", row.instance, None, at, n_gpus(row.gpus)))
+    steps.append(PlannedStep("start", row.instance, None, at, n_asked(row.gpus, row.pool)))
     steps.append(PlannedStep("finish", row.instance, None, until, "kept until somebody waits"))
     return steps
 
@@ -178,7 +179,7 @@ def no_place(
     free = left(snapshot, need, but=but).free(start, until)
     if free >= request.gpus:
         return ()
-    text = f"{n_gpus(request.gpus)} of {pool} asked for, {max(free, 0)} can be had {_when(snapshot, request, start)}"
+    text = f"{n_cards(request.gpus, pool)} asked for, {max(free, 0)} can be had {_when(snapshot, request, start)}"
     others = [who for who in (who_has(snapshot, pool, start, until, but), who_stays(snapshot, need)) if who]
     text += f": {', '.join(others)}" if others else ""
     if request.weekly:
@@ -224,11 +225,11 @@ def scheduled(snapshot: Snapshot, rows: Sequence[Reservation]) -> Plan:
     bind = timedelta(seconds=ahead_s(snapshot.policy))
     for row in rows:
         start, until = row.start or snapshot.now, row.until or snapshot.now
-        why = f"{n_gpus(row.gpus)} of {row.pool}: free ones are bound, who must yield is warned in time"
+        why = f"{n_cards(row.gpus, row.pool)}: free ones are bound, who must yield is warned in time"
         steps.append(PlannedStep("prepare", row.instance, None, max(snapshot.now, start - bind), why))
-        steps.append(PlannedStep("attach", row.instance, None, start, n_gpus(row.gpus)))
+        steps.append(PlannedStep("attach", row.instance, None, start, n_asked(row.gpus, row.pool)))
         soft = f"; a booking in class {row.class_name} may be displaced" if row.soft else ""
-        steps.append(PlannedStep("start", row.instance, None, start, f"{n_gpus(row.gpus)}{soft}"))
+        steps.append(PlannedStep("start", row.instance, None, start, f"{n_asked(row.gpus, row.pool)}{soft}"))
         steps.append(PlannedStep("finish", row.instance, None, until, "kept until somebody waits"))
     return Plan(Verdict.GRANTED, steps=tuple(steps), when=rows[0].start)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lxgpu.figures import n_gpus
+from lxgpu.model.cardnames import n_cards
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.layout import in_parts
 from lxgpu.model.plan import Reason
@@ -73,7 +73,7 @@ def _from_pool(snapshot: Snapshot, need: Need) -> Supply | Reason:
     chosen = cheapest(there, missing)
     if chosen is None:
         can = sum(len(unit.slots) for unit in there)
-        text = f"{n_gpus(need.gpus)} of {pool} asked for, {len(free)} are free, {can} could be taken in time"
+        text = f"{n_cards(need.gpus, pool)} asked for, {len(free)} are free, {can} could be taken in time"
         return Reason("no_capacity", text)
     begins = max((unit.ready if unit.rule == "expired" else unit.due) for unit in chosen)
     booked = no_room(snapshot, need, at=begins)
@@ -114,10 +114,10 @@ def no_room(snapshot: Snapshot, need: Need, *, at: datetime) -> Reason | None:
     if room >= whole:
         return None
     if there < whole:
-        text = f"{n_gpus(whole)} of {need.pool} asked for, {there} {'is' if there == 1 else 'are'} in service"
+        text = f"{n_cards(whole, need.pool)} asked for, {there} {'is' if there == 1 else 'are'} in service"
         out = why_out(snapshot, need.pool)
         return Reason("no_capacity", f"{text}: {out}" if out else text)
-    text = f"{n_gpus(whole)} of {need.pool} asked for, {max(room, 0)} are not booked by others for that time"
+    text = f"{n_cards(whole, need.pool)} asked for, {max(room, 0)} are not booked by others for that time"
     return Reason("booked", text)
 
 

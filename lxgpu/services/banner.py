@@ -13,6 +13,8 @@ from datetime import datetime
 from lxgpu.errors import LxgpuError
 from lxgpu.instants import show_instant, show_zoned
 from lxgpu.model.assignment import KEPT, Assignment, AssignmentState
+from lxgpu.model.cardnames import n_asked, n_held
+from lxgpu.model.gpu import WHOLE
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.reservation import Kind
 from lxgpu.model.snapshot import Observation, Records
@@ -67,13 +69,13 @@ def refresh_banner(
 def holds_line(records: Records, name: str, *, now: datetime, show: Show) -> str:
     """`You hold 2 GPUs until 18:00, 1 without an end`, and what is owed."""
     held = [row for row in records.held_by(name) if row.state in KEPT]
-    ends: dict[datetime | None, int] = defaultdict(int)
+    ends: defaultdict[datetime | None, list[str]] = defaultdict(list)
     for row in held:
-        ends[row.until] += 1
-    parts: list[str] = []
-    for until, number in sorted(ends.items(), key=lambda item: (item[0] is None, item[0] or now)):
-        noun = "" if parts else f" GPU{'s' * (number != 1)}"
-        parts.append(f"{number}{noun} {_end(until, now=now, show=show)}")
+        ends[row.until].append(row.slot.gpu)
+    divided, parts = any(row.slot.part != WHOLE for row in held), list[str]()
+    for until, slots in sorted(ends.items(), key=lambda item: (item[0] is None, item[0] or now)):
+        number = n_held(slots) if divided or not parts else str(len(slots))
+        parts.append(f"{number} {_end(until, now=now, show=show)}")
     owed = sum(row.gpus for row in records.reservations if row.instance == name and row.kind is Kind.RETURN)
     line = f"You hold {', '.join(parts) or 'no GPU'}"
     return f"{line}; {owed} will come back by {'itself' if owed == 1 else 'themselves'}" if owed else line
@@ -84,7 +86,7 @@ def short_line(records: Records, name: str, *, now: datetime, show: Show) -> str
     held = [row for row in records.held_by(name) if row.state in KEPT]
     if not held:
         return "no GPU"
-    text, taken = f"{len(held)} GPU{'s' * (len(held) != 1)}", [row for row in held if row.due_at]
+    text, taken = n_held(row.slot.gpu for row in held), [row for row in held if row.due_at]
     due = min((row.due_at for row in taken if row.due_at), default=None)
     if due:
         return f"{text}, {len(taken)} taken at {show(due)}"
@@ -118,6 +120,5 @@ def booked_line(records: Records, instance: Instance, *, show: Show) -> str:
     if not rows:
         return ""
     start, row = min(((row.start, row) for row in rows if row.start), key=lambda pair: (pair[0], pair[1].id))
-    return f"Booked: {row.gpus} GPU{'s' * (row.gpus != 1)} from {show(start)}" + (
-        f" until {show(row.until)}" if row.until else ""
-    )
+    what = n_asked(row.gpus, row.pool or row.model)
+    return f"Booked: {what} from {show(start)}" + (f" until {show(row.until)}" if row.until else "")

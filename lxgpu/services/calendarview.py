@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.gpu import card_of
+from lxgpu.model.layout import names
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Records
 
@@ -45,9 +47,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A card, or what is booked of a model and not bound to a card yet (`uuid` None).
+    """A card, or a part of a divided one, or what is booked of a model and not bound to a card yet (`uuid` None).
 
-    `name` is the card's UUID, or that model: the one asked for, `*` for any.
+    `uuid` is the card's, followed by its part as `Slot.gpu` has it; `name` is the same, or that model: the one asked
+    for, `*` for any.
     """
 
     uuid: str | None
@@ -102,14 +105,22 @@ def _over(bar: Bar, start: datetime) -> bool:
 def _cards(records: Records, now: datetime) -> list[Line]:
     uuids = dict.fromkeys(card.uuid for card in sorted(records.cards, key=lambda card: (card.host, card.pci)))
     uuids |= dict.fromkeys(row.slot.card for row in records.assignments)
-    return [Line(uuid, uuid, _card_bars(records, uuid, now)) for uuid in uuids]
+    lent = [name for uuid in uuids for name in _lent(records, uuid)]
+    return [Line(name, name, _card_bars(records, name, now)) for name in lent]
 
 
-def _card_bars(records: Records, uuid: str, now: datetime) -> tuple[Bar, ...]:
-    rows = [row for row in records.assignments if row.slot.card == uuid]
+def _lent(records: Records, uuid: str) -> list[str]:
+    """What a card is lent as, and what of it somebody has all the same."""
+    card = records.card(uuid)
+    there = dict.fromkeys(names(uuid, card.layout if card else ""))
+    return sorted(there | dict.fromkeys(row.slot.gpu for row in records.assignments if row.slot.card == uuid))
+
+
+def _card_bars(records: Records, name: str, now: datetime) -> tuple[Bar, ...]:
+    rows = [row for row in records.assignments if row.slot.gpu == name]
     bars = [_held(row, now) for row in rows if row.live]
     bars += [bar for row in rows if row.state is AssignmentState.PLANNED and (bar := _promised(records, row, bars))]
-    card = records.card(uuid)
+    card = records.card(card_of(name))
     if card is not None and card.closed:
         bars.append(Bar(card.closed_at or now, None, "", BarKind.CLOSED))
     return tuple(sorted(bars, key=lambda bar: (bar.start, bar.instance)))

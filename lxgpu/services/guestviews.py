@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 
 from lxgpu.figures import format_duration
 from lxgpu.model.assignment import ATTACHED, Assignment, AssignmentState
-from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.model.cardnames import lent_as, n_asked, n_held, short_model, short_uuids
 from lxgpu.model.gpu import Slot
+from lxgpu.model.layout import in_parts
 from lxgpu.model.reservation import Keep, Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import IdleVerdict, Use
@@ -29,7 +30,8 @@ class GuestGpu:
 
     `until` is the end of its time, `due_at` when it is taken (a warned one), `next` the container that it is promised
     to. `use` is busy, idle or unknown, None where nobody judged; `use_since` and `left_until` belong to it: since when,
-    and until when an idle one is left alone all the same. `name` is how `lxgpu gpus` and notices call it.
+    and until when an idle one is left alone all the same. Of a part `uuid` is the card's, `slot` and `model` its own.
+    `name` is how `lxgpu gpus` and notices call it.
     """
 
     slot: str
@@ -160,7 +162,7 @@ def guest_status(
         timezone=timezone,
         lines=(
             f"{first} (times in {timezone})",
-            f"{name} holds {_cards(len(gpus)) if gpus else 'no GPU'}",
+            f"{name} holds {n_held(gpu.slot for gpu in gpus)}",
             *(f"  {_gpu_line(gpu, now, show)}" for gpu in gpus),
             *(reservation_line(row, show) for row in mine),
             *(f"kept until {show(row.until)}: {row.reason}" for row in keeps),
@@ -191,7 +193,9 @@ def guest_reservation(row: Reservation, place: InLine | None = None) -> GuestRes
 
 def reservation_line(row: GuestReservation, show: Show) -> str:
     """One reservation for people, its id first."""
-    what = _cards(row.gpus) + ("" if row.model == "*" else f" ({short_model(row.model)})")
+    what = n_asked(row.gpus, row.model)
+    if row.model != "*" and not in_parts(row.model):
+        what += f" ({short_model(row.model)})"
     if row.kind == Kind.RETURN:
         ends = f", until {show(row.dies)}" if row.dies else ""
         return f"{row.id}: claim on {what} since {show(row.created_at)}{ends}{_place(row, show)}"
@@ -208,12 +212,12 @@ def _place(row: GuestReservation, show: Show) -> str:
 
 def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> GuestGpu:
     card, heir = records.card(row.slot.card), records.successor(row.slot)
-    names = short_uuids([*(one.uuid for one in records.cards), row.slot.card])
+    names = short_uuids([*(one.uuid for one in records.cards), row.slot.gpu])
     return GuestGpu(
         slot=str(row.slot),
         uuid=row.slot.card,
         pci=card.pci if card else None,
-        model=card.model if card else None,
+        model=lent_as(card.model, row.slot.gpu) if card else None,
         state=row.state.value,
         since=row.since,
         until=row.until,
@@ -224,7 +228,7 @@ def _gpu(records: Records, row: Assignment, verdict: IdleVerdict | None) -> Gues
         use_since=verdict.since if verdict else None,
         left_until=verdict.protected_until if verdict else None,
         use_why=(verdict.why or None) if verdict else None,
-        name=str(Slot.of(names[row.slot.card], row.slot.part)),
+        name=names[row.slot.gpu],
     )
 
 
@@ -267,7 +271,3 @@ def _notice_lines(one: Said, show: Show) -> list[str]:
     """A notice below the time at which it was said; whom to ask stands elsewhere."""
     lines = [line for line in one.text.splitlines() if not line.startswith("Help: ")]
     return [f"said at {show(one.at)}:", *(f"  {line}" for line in lines)]
-
-
-def _cards(number: int) -> str:
-    return f"{number} GPU" if number == 1 else f"{number} GPUs"

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lxgpu.figures import n_gpus
+from lxgpu.model.cardnames import n_asked
+from lxgpu.model.layout import in_parts
 from lxgpu.model.reservation import Reservation, ReservationState
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def _event(row: Reservation, start: datetime, until: datetime, *, host: str, now
     made.add("dtend", until)
     made.add("created", row.created_at)
     model = row.pool or row.model
-    cards = n_gpus(row.gpus)
-    made.add("summary", f"{row.instance}: {cards}{'' if model == '*' else f' ({model})'}")
+    cards = n_asked(row.gpus, model)
+    made.add("summary", f"{row.instance}: {cards}{'' if model == '*' or in_parts(model) else f' ({model})'}")
     made.add("description", "\n".join(filter(None, [row.note, f"{row.kind.value} {row.id}, {row.state.value}"])))
     made.add("location", row.host or host)
     soft = "TENTATIVE" if row.soft else "CONFIRMED"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from lxgpu.figures import short_duration
 from lxgpu.instants import show_zoned
-from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.model.cardnames import lent_as, short_model, short_uuids
+from lxgpu.model.gpu import card_of
 from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Records
 from lxgpu.services.noticekinds import NOTICES, Fact, problems
@@ -53,7 +54,9 @@ def cards(uuids: Iterable[str], records: Records) -> Cards:
     uuids = list(dict.fromkeys(uuids))
     named = short_uuids([*(card.uuid for card in records.cards), *uuids])
     short = [named[uuid] for uuid in uuids]
-    models = {short_model(card.model) if (card := records.card(uuid)) else "GPU" for uuid in uuids}
+    models = {
+        short_model(lent_as(card.model, uuid)) if (card := records.card(card_of(uuid))) else "GPU" for uuid in uuids
+    }
     if len(uuids) == 1:
         return Cards(f"{models.pop()} ({short[0]})", 1)
     what = "GPUs" if len(models) > 1 or models == {"GPU"} else f"x {models.pop()}"

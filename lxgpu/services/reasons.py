@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from lxgpu.figures import n_gpus, short_duration
+from lxgpu.figures import short_duration
 from lxgpu.model.assignment import GIVING_WAY, Assignment, AssignmentState
+from lxgpu.model.cardnames import n_asked, n_cards, n_held
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance
+from lxgpu.model.layout import in_parts
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
@@ -151,7 +153,7 @@ _MADE = {
 
 
 def _state_text(records: Records, row: Reservation, place: InLine, show: Show) -> str:
-    cards = n_gpus(row.gpus) + (f" of {row.pool}" if row.pool else "")
+    cards = n_cards(row.gpus, row.pool) if row.pool else n_asked(row.gpus, row.model)
     span = f" from {show(row.start)} until {show(row.until)}" if row.start and row.until else ""
     there = [one for one in bound(records, row) if one.live]
     match row.state:
@@ -166,7 +168,8 @@ def _state_text(records: Records, row: Reservation, place: InLine, show: Show) -
         case ReservationState.PREPARING:
             return f"{cards} for {row.instance}{span}: {len(there)} of {row.gpus} are there"
         case ReservationState.ACTIVE:
-            return f"{row.instance} has {len(there)} of {row.gpus} GPUs{span}"
+            has = n_held(one.slot.gpu for one in there) if in_parts(row.pool) else f"{len(there)} of {row.gpus} GPUs"
+            return f"{row.instance} has {has}{span}"
     why = f": {row.outcome}" if row.outcome else ""
     return f"{cards} for {row.instance}{span}: {_ENDS.get(row.state, row.state.value)}{why}"
 
@@ -200,7 +203,7 @@ def _sources(records: Records, row: Reservation, events: Sequence[Event], show: 
 def _claim(claim: Reservation, events: Sequence[Event], *, known: Known, show: Show) -> ReasonView:
     event = next((one for one in events if claim_of(one) == claim.id), None)
     cause = known(claim.cause) if claim.cause else None
-    cards = n_gpus(claim.gpus)
+    cards = n_asked(claim.gpus, claim.pool or claim.model)
     back = "as soon as a card like it is free"
     if cause is not None and cause.open and cause.until is not None:
         back = f"when {cause.instance}'s time ends at {show(cause.until)}, or before, {back}"

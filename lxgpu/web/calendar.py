@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from itertools import pairwise
 
-from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.model.cardnames import lent_as, short_model, short_uuids
+from lxgpu.model.gpu import card_of
 from lxgpu.services.calendarview import Bar, Line
 from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.statusfile import Published
@@ -60,6 +61,7 @@ class BarModel:
     start: datetime
     until: datetime | None
     gpus: int
+    model: str
     note: str
     of: str
     early: bool
@@ -68,11 +70,15 @@ class BarModel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A card, or what is booked of a model without a card yet: `uuid` is empty then, and `lane` counts such rows."""
+    """A card, or a part of one, or what is booked of a model without a card yet.
+
+    `uuid` is empty then, and `lane` counts such rows; `part` is empty of a whole card.
+    """
 
     key: str
     uuid: str
     name: str
+    part: str
     model: str
     lane: int
     bars: tuple[BarModel, ...]
@@ -122,20 +128,22 @@ def calendar_model(found: Published, *, view: str, day: int, zone: tzinfo, me: s
     else:
         axis = _Axis(hour, hour + timedelta(days=1)) if day == 0 else _Axis(midnights[day], midnights[day + 1])
     colours = people(found)
-    bookings = {row.id: row for row in found.reservations}
-    shorts, cards = short_uuids(gpu.uuid for gpu in found.gpus), {gpu.uuid: gpu for gpu in found.gpus}
+    bookings, lines = {row.id: row for row in found.reservations}, found.calendar.lines if found.calendar else ()
+    shorts = short_uuids([*(gpu.uuid for gpu in found.gpus), *(line.uuid for line in lines if line.uuid)])
+    cards = {gpu.uuid: gpu for gpu in found.gpus}
     rows: list[Row] = []
-    for number, line in enumerate(found.calendar.lines if found.calendar else ()):
+    for number, line in enumerate(lines):
         bars = tuple(_bars(line, number, axis, now, bookings=bookings, colours=colours, me=me))
-        card = cards.get(line.uuid or "")
+        card = cards.get(card_of(line.uuid or ""))
         if line.uuid is None and not bars:
             continue
-        model = short_model((card.model if card else None) or line.name)
+        model = short_model(lent_as((card.model if card else None) or line.name, line.uuid))
         rows.append(
             Row(
                 key=f"r{number}",
                 uuid=line.uuid or "",
                 name=shorts.get(line.uuid or "", line.uuid or ""),
+                part=(line.uuid or "").partition("/")[2],
                 model=model,
                 lane=0 if line.uuid else 1 + sum(not row.uuid and row.model == model for row in rows),
                 bars=bars,
@@ -182,6 +190,7 @@ def _bars(
             start=bar.start,
             until=bar.until,
             gpus=bar.gpus or 1,
+            model=lent_as("*", line.uuid) if line.uuid else line.name,
             note=(booking.note if booking else "") or "",
             of=bar.of,
             early=bar.start < axis.start,
@@ -227,7 +236,7 @@ def bar_text(bar: BarModel, t: Words) -> str:
     """A bar in words: whose, what, when, what for."""
     match bar.kind:
         case "booked":
-            text = t("bar_booked", who=bar.who, gpus=t("gpus", n=bar.gpus), time=t.between(bar.start, bar.until))
+            text = t("bar_booked", who=bar.who, gpus=t.cards(bar.gpus, bar.model), time=t.between(bar.start, bar.until))
         case "held":
             text = t("bar_held", who=bar.who, until=t.when(bar.until) if bar.until else t("open_end"))
         case "over":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.model.gpu import card_of
 from lxgpu.services.calendarview import Bar, BarKind
 from lxgpu.services.cardviews import FREE, GpuView, SlotView
 from lxgpu.services.statusfile import Published
@@ -101,7 +102,10 @@ def people(found: Published) -> dict[str, Mark]:
 def groups(found: Published, me: str) -> tuple[Group, ...]:
     """All cards by model, in the host's order; `me` is the reader's container, or empty."""
     colours, shorts = people(found), short_uuids(gpu.uuid for gpu in found.gpus)
-    lines = {line.uuid: line.bars for line in found.calendar.lines if line.uuid} if found.calendar else {}
+    lines: dict[str, tuple[Bar, ...]] = {}
+    for line in found.calendar.lines if found.calendar else ():
+        if line.uuid:
+            lines[card_of(line.uuid)] = (*lines.get(card_of(line.uuid), ()), *line.bars)
     by_model: dict[str, list[CardModel]] = {}
     memory: dict[str, int | None] = {}
     for gpu in found.gpus:

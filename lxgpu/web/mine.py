@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.model.cardnames import lent_as, short_model, short_uuids
+from lxgpu.model.layout import kind
 from lxgpu.model.reservation import OPEN
 from lxgpu.services.guestviews import GuestGpu, GuestKeep, GuestNotice, GuestReservation, GuestStatus
 from lxgpu.services.reservationviews import ReservationView
@@ -36,11 +37,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A booking, a request in the line, or a claim. `begun`: its start is history and stays."""
+    """A booking, a request in the line, or a claim. `begun`: its start is history and stays.
+
+    `asked` is the model as it was asked for, with the part of a card that is meant; `model` is told without it.
+    """
 
     id: str
     kind: str
     gpus: int
+    asked: str
     model: str
     state: str
     start: datetime | None
@@ -133,7 +138,8 @@ def _asked(row: GuestReservation, now: datetime) -> Wish:
         id=row.id,
         kind=row.kind,
         gpus=row.gpus,
-        model=short_model(row.model),
+        asked=row.model,
+        model=short_model(kind(row.model)[0]),
         state=row.state,
         start=row.start,
         until=row.until,
@@ -146,15 +152,15 @@ def _asked(row: GuestReservation, now: datetime) -> Wish:
 
 
 def _seen(found: Published, name: str) -> Iterable[Held]:
-    shorts = short_uuids(gpu.uuid for gpu in found.gpus)
+    shorts = short_uuids([*(gpu.uuid for gpu in found.gpus), *(slot.slot for gpu in found.gpus for slot in gpu.slots)])
     for gpu in found.gpus:
         for slot in gpu.slots:
             if slot.holder == name and slot.state != "foreign":
                 until = slot.lease_until
                 yield Held(
                     slot=slot.slot,
-                    name=shorts[gpu.uuid],
-                    model=short_model(gpu.model or "GPU"),
+                    name=shorts[slot.slot],
+                    model=short_model(lent_as(gpu.model or "GPU", slot.slot)),
                     state=slot.state or "unknown",
                     until=until,
                     over=until is not None and until <= found.written_at,
@@ -173,7 +179,8 @@ def _published(row: ReservationView, now: datetime) -> Wish:
         id=row.id,
         kind=row.kind,
         gpus=row.gpus,
-        model=short_model(row.model),
+        asked=row.model,
+        model=short_model(kind(row.model)[0]),
         state=row.state,
         start=row.start,
         until=row.end,

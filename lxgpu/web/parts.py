@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lxgpu.model.cardnames import short_model
+from lxgpu.model.cardnames import lent_as, short_model
+from lxgpu.model.gpu import is_part
 from lxgpu.ports import Texts
+from lxgpu.services.cardviews import GpuView
 from lxgpu.services.reservationviews import ReservationView
 from lxgpu.services.statusfile import Published
 from lxgpu.web.calendar import bar_text, calendar_model
@@ -140,8 +142,14 @@ def coming(found: Published) -> Coming:
 
 def models(found: Published | None) -> tuple[tuple[str, str], ...]:
     """The models that there are, as one asks for them and as they are shown."""
-    names = dict.fromkeys(gpu.model for gpu in found.gpus if gpu.model) if found else {}
+    cards = [gpu for gpu in found.gpus if gpu.model] if found else []
+    names = dict.fromkeys(lent_as(gpu.model or "", name) for gpu in cards for name in _lent(gpu))
     return tuple((name, short_model(name)) for name in names)
+
+
+def _lent(gpu: GpuView) -> list[str]:
+    """A card's parts by name, or the card."""
+    return [slot.slot for slot in gpu.slots if is_part(slot.slot)] or [gpu.uuid]
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -11,6 +11,7 @@ from pathlib import Path
 from lxgpu.config.yamlload import load_yaml
 from lxgpu.errors import LxgpuError
 from lxgpu.figures import DAY, HOUR, MINUTE
+from lxgpu.model.layout import kind
 
 LANGUAGES = ("en", "zh")
 DEFAULT = LANGUAGES[0]
@@ -48,6 +49,14 @@ class Words:
         found = self.texts[key]
         single = found.get(f"{self.language}_1") if values.get("n") == 1 else None
         return (single or found[self.language]).format(**values)
+
+    def cards(self, count: int, model: str) -> str:
+        """So many cards, or the part of one: `2 GPUs`, `1/4 of a GPU`."""
+        _, share, least = kind(model)
+        if share == 1:
+            return self("gpus", n=count)
+        part = f"{share:g}" if least else model.rpartition(" ")[2]
+        return self("part_or_more" if least else "part_of", part=part)
 
     def headline(self, code: str) -> str:
         """What an error of that code is called; all that need no name of their own are called alike."""

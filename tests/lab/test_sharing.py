@@ -15,6 +15,7 @@ from house import House, house_for, numbers_of, until
 from lxgpu.lab import Lab
 from lxgpu.lab.jobs import Job, JobSpec, start_job
 from lxgpu.lab.spec import Card
+from lxgpu.model.gpu import Slot
 
 pytestmark = pytest.mark.lab
 
@@ -133,7 +134,7 @@ def test_four_share_a_card_and_nobody_else_opens_it(house: House) -> None:
     assert opens(house, "eve") == CLOSED
     paths = [f"{SHARED}/{name}" for name in numbers_of(*house.lab.gpus)]
     assert set(house.opens("eve", *paths)) == {errno.EPERM}
-    refused = house.refused(5, "attach", "eve", "--gpus", "0.25")
+    refused = house.refused(7, "attach", "eve", "--gpus", "0.25")
     assert refused.error == "no_capacity", refused.err
     assert house.refused(5, "attach", "alice", "--gpus", "+1", "--model", "* 1/4").error == "one_part"
     (row,) = [row for row in house.ok("gpus", "-o", "json").items if row["uuid"] == shared(house).uuid]
@@ -149,8 +150,8 @@ def test_one_gives_back_and_the_neighbour_works_on(house: House) -> None:
     assert runs(jobs["bob"])
     assert parts(house).keys() == {"bob"}
     assert (opens(house, "alice"), opens(house, "bob")) == (CLOSED, OPEN)
-    proven = {row.slot.part: row.proven_free_at for row in house.records().slots if row.slot.card == shared(house).uuid}
-    assert proven[mine] is not None
+    (slot,) = [row for row in house.records().slots if row.slot == Slot.of(shared(house).uuid, mine)]
+    assert slot.proven(slot.boot_id), slot
     verified(house)
     lend(house, "carol", "dave", "eve")
     assert mine in {parts(house)[name] for name in ("carol", "dave", "eve")}
@@ -199,7 +200,7 @@ def test_whole_again_once_nobody_has_any_of_it(house: House) -> None:
     lend(house, "alice", "bob")
     divide(house, 1)
     tick(house)
-    ran = house.refused(5, "gpu", "mode", shared(house).uuid)
+    ran = house.refused(6, "gpu", "mode", shared(house).uuid)
     assert all(name in ran.err for name in ("alice", "bob")), ran.err
     assert parts(house).keys() == {"alice", "bob"}
     house.ok("release", "alice", "--all", "--yes")
