@@ -11,10 +11,10 @@ from enum import StrEnum
 class Sample:
     """One reading as it is kept: shares in percent, sizes in bytes, None where NVML did not say.
 
-    `memory_used_bytes` leaves out what display servers take, `processes` counts those that compute. `instance` is who
-    held the card then, `shared` how many raw readings a thinned one stands for; `utilization_percent`
-    and `memory_used_bytes` of a thinned one are the highest among those. `login` says whether an SSH session of the
-    holder was open.
+    `memory_used_bytes` leaves out what display servers take (of a part nothing: all there is its holder's),
+    `processes` counts those that compute. `instance` is who held the card then, `shared` how many raw readings a
+    thinned one stands for; `utilization_percent` and `memory_used_bytes` of a thinned one are the highest among those.
+    `login` says whether an SSH session of the holder was open.
     """
 
     at: datetime

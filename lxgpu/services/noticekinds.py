@@ -16,13 +16,15 @@ class Fact(StrEnum):
     """The form of a fact, as it is given; in a template it is text for people.
 
     `gpus`: the UUIDs of cards (at least one). `instant`: an aware datetime, shown in the lab's zone. `seconds`: a
-    length of time. `count`: a whole number. `text`: words, one line, may be empty. `flag`: yes or no.
+    length of time. `count`: a whole number. `bytes`: an amount of memory. `text`: words, one line, may be empty.
+    `flag`: yes or no.
     """
 
     GPUS = "gpus"
     INSTANT = "instant"
     SECONDS = "seconds"
     COUNT = "count"
+    BYTES = "bytes"
     TEXT = "text"
     FLAG = "flag"
 
@@ -37,7 +39,7 @@ class NoticeKind:
     admins: bool = False
 
 
-GPUS, INSTANT, SECONDS, COUNT, TEXT, FLAG = Fact
+GPUS, INSTANT, SECONDS, COUNT, BYTES, TEXT, FLAG = Fact
 _LOSS = {"gpus": GPUS, "by": TEXT, "rule": TEXT}
 """`by` is who wants the cards (a person, or `the admin`; empty: nobody in particular), `rule` why they may have them,
 as in "bob is within his guarantee" or "your lease ended at 12:00"."""
@@ -114,6 +116,20 @@ NOTICES: Mapping[str, NoticeKind] = {
         {"gpus": GPUS, "xid": COUNT, "what": TEXT, "yours": FLAG, "kept": FLAG},
         may_lack=frozenset({"xid"}),
         admins=True,
+    ),
+    "memory_over": NoticeKind(
+        "programs hold more of a shared card's memory than the share; at `due_at` the newest are ended (None: never)",
+        {"gpus": GPUS, "used": BYTES, "share": BYTES, "due_at": INSTANT},
+        may_lack=frozenset({"due_at"}),
+    ),
+    "memory_neighbour": NoticeKind(
+        "the container `by` holds more of a shared card's memory than its share; `due_at` as in `memory_over`",
+        {"gpus": GPUS, "by": TEXT, "due_at": INSTANT},
+        may_lack=frozenset({"due_at"}),
+    ),
+    "memory_ended": NoticeKind(
+        "programs that were too much for a share of a card's memory got TERM, and KILL after `wait`; `names` of them",
+        {"gpus": GPUS, "used": BYTES, "share": BYTES, "names": TEXT, "wait": SECONDS},
     ),
     "restarted": NoticeKind(
         "the host went down and is up again since `at`: what ran has ended; `gpus` are held still",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from lxgpu.figures import short_duration
+from lxgpu.figures import short_duration, short_size
 from lxgpu.instants import show_zoned
 from lxgpu.model.cardnames import lent_as, short_model, short_uuids
 from lxgpu.model.gpu import card_of
@@ -96,8 +96,9 @@ def _values(site: Site, row: Notice, records: Records) -> dict[str, object]:
             case Fact.INSTANT:
                 at = datetime.fromisoformat(str(value))
                 return show_zoned(at, now=row.created_at, zone=policy.zone)
-            case Fact.SECONDS:
-                return short_duration(float(str(value)))
+            case Fact.SECONDS | Fact.BYTES as form:
+                short = short_duration if form is Fact.SECONDS else short_size
+                return short(float(str(value)))
             case Fact.TEXT:
                 text = one_line(str(value))
                 return text if name != "model" else "any model" if value == "*" else short_model(text)

@@ -8,7 +8,7 @@ from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import ATTACHED, Assignment
-from lxgpu.model.gpu import Reading, Slot
+from lxgpu.model.gpu import Reading, Slot, is_part
 from lxgpu.model.instance import Power
 from lxgpu.model.quota import Policy
 from lxgpu.model.rules import IdleRules
@@ -118,9 +118,9 @@ def _sample(site: Site, seen: Observation, uuid: str, reading: Reading | None, h
 
 
 def _work_memory(reading: Reading) -> int | None:
-    """The memory in use without what display servers take, which is no use."""
-    if reading.memory_used_bytes is None:
-        return None
+    """The memory in use without what display servers take, which is no use; of a part, all that its holder takes."""
+    if reading.memory_used_bytes is None or is_part(reading.uuid):
+        return reading.memory_used_bytes
     drawn = sum(one.memory_bytes or 0 for one in reading.processes or () if one.kind == "graphics")
     return max(0, reading.memory_used_bytes - drawn)
 

@@ -26,6 +26,7 @@ from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.clockset import ClockLook, last_set, settle_clock, watch_clock
 from lxgpu.services.dividing import any_due, settle_divisions
 from lxgpu.services.foresight import foreseen, renew
+from lxgpu.services.guarding import guard_memory
 from lxgpu.services.health import check_health
 from lxgpu.services.holds import mirror_holds
 from lxgpu.services.identity import ensure_identity, mirror_promises
@@ -83,6 +84,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         if number == 0:
             _section(count, "boot", partial(note_boot, site, seen))
             _section(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
+            _section(count, "memory", partial(guard_memory, site, seen, paused=paused or clock.jumped))
             _section(count, "health", partial(check_health, site, seen))
             _section(count, "forecast", partial(renew, site))
             _section(count, "drift", partial(begin_mending, site, seen))

@@ -33,6 +33,7 @@ SAMPLES = {
     Fact.INSTANT: LATER,
     Fact.SECONDS: 3600,
     Fact.COUNT: 2,
+    Fact.BYTES: 7 * 2**30,
     Fact.TEXT: "bob is within his guarantee",
     Fact.FLAG: True,
 }
