@@ -13,6 +13,7 @@ import click
 from lxgpu.cli import params
 from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column, Output
+from lxgpu.figures import short_size
 from lxgpu.model.cardnames import in_short, short_uuids, whole_uuids
 from lxgpu.services.traces import unsaid
 
@@ -95,7 +96,12 @@ def _event_columns(times: Times) -> tuple[Column, ...]:
 
 def in_words(detail: Mapping[str, object], times: Times) -> list[str]:
     """The detail for people, one `name value` each: instants in the lab's zone, fingerprints of images cut short."""
-    return [f"{name} {_short(cell(value), times)}" for name, value in detail.items()]
+    return [
+        f"{name.removesuffix('_bytes')} {short_size(value)}"
+        if name.endswith("_bytes") and isinstance(value, (int, float))
+        else f"{name} {_short(cell(value), times)}"
+        for name, value in detail.items()
+    ]
 
 
 def _short(text: str, times: Times) -> str:

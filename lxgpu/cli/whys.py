@@ -17,7 +17,7 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Records
 from lxgpu.ports import Inventory
-from lxgpu.services import endings, explain, looking, reasons, waitline
+from lxgpu.services import endings, explain, looking, memorywords, reasons, waitline
 from lxgpu.services.explain import ReasonView
 from lxgpu.services.reservationviews import InLine
 
@@ -111,6 +111,8 @@ def _of_card(screen: Screen, subject: str) -> Told:
     events = looks.events_of(view.uuid)
     note = found.cards.notes.get(view.uuid, "")
     told = list(explain.about_gpu(records, view, note, events, show=times.show, now=times.now))
+    held = {row.slot.gpu for row in records.assignments if row.live and row.slot.card == view.uuid}
+    told += memorywords.about_memory(events, held, show=times.show, now=times.now)
     known = _known(records)
     for row in records.assignments:
         if row.slot.card == view.uuid and row.state is AssignmentState.WARNED:

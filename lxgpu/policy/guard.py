@@ -13,6 +13,8 @@ from enum import StrEnum
 from lxgpu.model.reservation import Notice
 from lxgpu.model.usage import Sample
 
+OVER, NEIGHBOUR, ENDED = "memory_over", "memory_neighbour", "memory_ended"
+"""The kinds of what is told and noted: to who is over, to the neighbours, and what was ended."""
 AGAIN = timedelta(minutes=10)
 """Nobody is told twice within this time, however often their use goes up and down."""
 

@@ -17,12 +17,11 @@ from lxgpu.model.reservation import Notice
 from lxgpu.model.rules import MemoryGuard
 from lxgpu.model.snapshot import Observation
 from lxgpu.model.usage import Sample
-from lxgpu.policy.guard import Guard, Taker, judge, to_signal
+from lxgpu.policy.guard import ENDED, NEIGHBOUR, OVER, Guard, Taker, judge, to_signal
 from lxgpu.ports import Process
 from lxgpu.services.overshare import Part, over_share, told_about
 from lxgpu.services.site import Site
 
-OVER, NEIGHBOUR, ENDED = "memory_over", "memory_neighbour", "memory_ended"
 RULE = "memory_guard"
 TERM, KILL = "TERM", "KILL"
 

@@ -18,6 +18,7 @@ from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.services.explain import ReasonView, Show, about_instance, fact
+from lxgpu.services.memorywords import about_memory
 from lxgpu.services.reservationviews import InLine, bound, claims_of, likely
 from lxgpu.services.traces import claim_of, in_words, numbers_of, reservation_of, slots_of, taking_of, unsaid
 from lxgpu.services.views import InstanceView
@@ -64,7 +65,9 @@ def about_container(
         for one in records.keeps
         if one.instance == row.name and one.since <= now < one.until
     ]
-    return (*found, *yielding, *own, *kept)
+    held = {held.slot.gpu for held in records.held_by(row.name)}
+    mine = (event for event in events if event.subject == row.name)
+    return (*found, *about_memory(mine, held, show=show, now=now), *yielding, *own, *kept)
 
 
 def about_yielding(

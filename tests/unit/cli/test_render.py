@@ -251,6 +251,7 @@ def test_history_for_people_has_times_of_the_lab_and_no_whole_fingerprints():
     times = Times(now=AT, zone=UTC)
     detail = {"image": "ab" * 32, "until": "2027-05-01T18:00:00.118785+00:00", "why": ["held by alice", "by bob"]}
     assert in_words(detail, times) == ["image abababababab", "until 18:00", "why held by alice,by bob"]
+    assert in_words({"used_bytes": 7 * 2**30, "share_bytes": None}, times) == ["used 7GiB", "share_bytes -"]
 
 
 @pytest.mark.parametrize("value", [object(), datetime(2027, 5, 1), b"bytes"])  # noqa: DTZ001 -- the missing zone is the point

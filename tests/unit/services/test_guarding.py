@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from fakes.site import lab_policy, make_gpus, make_site, newcomer
@@ -10,8 +11,9 @@ from fakes.site import lab_policy, make_gpus, make_site, newcomer
 from lxgpu.errors import LxgpuError
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.rules import CardRule, MemoryGuard, Mode, PriorityClass, SharingRules
+from lxgpu.policy.guard import ENDED, NEIGHBOUR, OVER
 from lxgpu.services import guarding, lending, observe
-from lxgpu.services.guarding import ENDED, NEIGHBOUR, OVER
+from lxgpu.services.memorywords import about_memory
 from lxgpu.services.tick import tick
 from lxgpu.services.watch import Watch
 
@@ -134,6 +136,28 @@ def test_who_ignores_term_is_killed_later(site):
     assert acts(site) == [OVER, "TERM", "KILL"]
     assert not site.probe.alive(stubborn)
     assert told(site, "alice") == [OVER, ENDED]
+
+
+def test_why_tells_the_last_warning_and_the_last_end(site):
+    """With the numbers, for an hour; nothing of parts that are held no more."""
+    job(site, "alice", 7, command="train.py")
+    work(site, GRACE_S + 10)
+    events = site.inventory.events(subject="alice")
+    (held,) = [row.slot.gpu for row in site.inventory.read().held_by("alice")]
+
+    def told_of(slots, later=0):
+        now = site.clock.now() + timedelta(seconds=later)
+        found = about_memory(events, slots, show=lambda at: f"{at:%H:%M}", now=now)
+        return [(one.subject, one.code, one.text, one.rule) for one in found]
+
+    numbers = "alice held 7GiB of its memory, the share is 6GiB"
+    warned = f"{numbers}; if that is still so at 08:01, its newest programs are ended"
+    assert told_of([held]) == [
+        (held, ENDED, f"{numbers}: train.py of alice got TERM", "memory_guard"),
+        (held, OVER, warned, "memory_guard"),
+    ]
+    assert told_of([held], later=3600) == []
+    assert told_of([held.replace("1/4", "2/4")]) == []
 
 
 def test_who_ignores_term_and_is_within_the_share_lives(site):
