@@ -10,7 +10,7 @@ from lxgpu.cli.news import start_daemon
 from lxgpu.cli.plain import cell
 from lxgpu.cli.render import Column
 from lxgpu.cli.times import Times
-from lxgpu.figures import n_gpus, short_size
+from lxgpu.figures import short_size
 from lxgpu.model.cardnames import in_short, lent_as, n_asked, n_cards, short_model, short_uuids
 from lxgpu.model.instance import Limits
 from lxgpu.model.layout import in_parts
