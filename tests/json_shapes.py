@@ -41,7 +41,9 @@ SHAPES: dict[str, object] = {
         "memory_bytes": 0,
         "mode": "",
         "health": "",
-        "slots": [{"slot": "", "holder": "", "state": "", "lease_until": "", "reservation": ""}],
+        "slots": [
+            {"slot": "", "holder": "", "state": "", "lease_until": "", "reservation": "", "memory_used_bytes": 0}
+        ],
         "utilization_percent": 0,
         "memory_used_bytes": 0,
         "processes": [{"pid": 0, "instance": "", "user": "", "memory_bytes": 0}],

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, cast
 from lxgpu.cli.render import Column
 from lxgpu.figures import short_size
 from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.model.gpu import is_part
 
 if TYPE_CHECKING:
-    from lxgpu.services.cardviews import GpuView
+    from lxgpu.services.cardviews import GpuView, SlotView
 
 
 def _gpu(item: object) -> GpuView:
@@ -35,6 +36,17 @@ def _until(item: object) -> datetime | None:
 def _use(item: object) -> str | None:
     view = _gpu(item)
     return view.verdict if view.utilization_percent is None else f"{view.utilization_percent}%"
+
+
+def _parts(item: object) -> list[str] | None:
+    """Of a divided card, who takes how much memory: `1/4 alice 3GiB`; None of a whole one."""
+    parts = [slot for slot in _gpu(item).slots if is_part(slot.slot)]
+    return [" ".join(_of_part(slot)) for slot in parts if slot.holder] if parts else None
+
+
+def _of_part(slot: SlotView) -> list[str]:
+    memory = "?" if slot.memory_used_bytes is None else short_size(slot.memory_used_bytes)
+    return [slot.slot.partition("/")[2], slot.holder or "", memory]
 
 
 def gpu_columns(
@@ -62,6 +74,7 @@ def gpu_columns(
         Column("PCI", "pci", wide=True),
         Column("TOTAL", "memory_bytes", text=short_size, wide=True),
         Column("MODE", "mode", wide=True),
+        Column("PARTS", _parts, wide=True),
         Column("VERDICT", "verdict", wide=True),
         *whole,
     )

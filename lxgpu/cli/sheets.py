@@ -176,7 +176,10 @@ def _slot_line(slot: SlotView, times: Times) -> str:
     text = slot.state or "not known"
     if slot.holder:
         text = f"{slot.holder} ({text})"
-    return text + (f" until {times.until(slot.lease_until)}" if slot.lease_until else "")
+    part = slot.slot.partition("/")[2]
+    memory = f", {_size(slot.memory_used_bytes)} in use" if part and slot.holder else ""
+    text += f" until {times.until(slot.lease_until)}" if slot.lease_until else ""
+    return (f"{part} " if part else "") + text + memory
 
 
 def _processes(view: GpuView) -> list[str]:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lxgpu.model.gpu import Readings
 from lxgpu.model.layout import divide, divide_readings, whole
 from lxgpu.model.snapshot import Observation, Records
 
 
 def lent(seen: Observation, records: Records) -> Observation:
     """What was seen as it is lent: parts in the place of the cards that are divided."""
-    layouts = {card.uuid: card.layout for card in records.cards if card.layout}
+    layouts = _layouts(records)
     if not layouts:
         return seen
-    gpus, readings = divide(whole(seen.gpus), layouts), seen.readings
-    if readings is not None:
-        holders = {row.slot.gpu: row.instance for row in records.assignments if row.live}
-        readings = divide_readings(readings, layouts, holders)
-    return replace(seen, gpus=gpus, readings=readings)
+    readings = None if seen.readings is None else lent_readings(seen.readings, records)
+    return replace(seen, gpus=divide(whole(seen.gpus), layouts), readings=readings)
+
+
+def lent_readings(readings: Readings, records: Records) -> Readings:
+    """NVML's sample with an entry for each part of a divided card."""
+    holders = {row.slot.gpu: row.instance for row in records.assignments if row.live}
+    return divide_readings(readings, _layouts(records), holders)
+
+
+def _layouts(records: Records) -> dict[str, str]:
+    return {card.uuid: card.layout for card in records.cards if card.layout}

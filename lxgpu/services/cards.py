@@ -13,7 +13,7 @@ from lxgpu.model.plan import Reason
 from lxgpu.model.rules import Mode
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.policy.exclusivity import Holding, holdings
-from lxgpu.policy.lent import lent
+from lxgpu.policy.lent import lent, lent_readings
 from lxgpu.policy.placement import obstacles
 from lxgpu.services.cardviews import BUSY, FOREIGN, FREE, IDLE, UNKNOWN, GpuView, ProcessView, SlotView
 
@@ -54,12 +54,14 @@ def card_views(
         gone = [uuid for uuid in {**remembered, **_held_cards(records)} if uuid not in present]
         blocked |= {uuid: Reason("missing", _gone(remembered.get(uuid))) for uuid in gone}
     strange = _strange(records, seen)
+    used = _memory(records, readings)
     views = []
     for uuid in {**remembered, **_held_cards(records), **present}:
         reading = readings.of(uuid) if readings else None
         trouble = blocked.get(uuid)
         health = _health(records, uuid, trouble, reading)
         slots = _slots(records, uuid, blocked, strange.get(uuid, ()), known=seen is not None)
+        slots = tuple(replace(slot, memory_used_bytes=used.get(slot.slot)) for slot in slots)
         source = present.get(uuid) or remembered.get(uuid)
         host = seen.host if seen and uuid in present else source.host if source else None
         view = _view(uuid, source, reading, slots, host=host, mode=_mode(records, uuid, mode), health=health)
@@ -178,6 +180,11 @@ def _slots(
     codes = {name: (blocked[name].code if name in blocked else FREE) if known else None for name in empty}
     free = [SlotView(name, None, code) for name, code in codes.items()]
     return (*sorted([*held, *free], key=lambda view: view.slot), *passed)
+
+
+def _memory(records: Records, readings: Readings | None) -> dict[str, int | None]:
+    """The memory in use by slot; whose it is on a card that is attached without lxgpu nobody knows."""
+    return {item.uuid: item.memory_used_bytes for item in lent_readings(readings, records).items} if readings else {}
 
 
 def _mode(records: Records, uuid: str, mode: Callable[[str], str | None]) -> str | None:

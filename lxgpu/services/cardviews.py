@@ -18,7 +18,8 @@ class SlotView:
     """What one slot is used for. A card attached behind lxgpu's back has an entry of its own, state `foreign`.
 
     `state` is free, the state of the holder's assignment (attaching, active, warned, releasing, quarantined), or why
-    nobody holds it: promised, closed, quarantined, sick, missing; None: LXD does not answer.
+    nobody holds it: promised, closed, quarantined, sick, missing; None: LXD does not answer. `memory_used_bytes` of a
+    part of a card is what its holder's processes take.
     """
 
     slot: str
@@ -26,6 +27,7 @@ class SlotView:
     state: str | None
     lease_until: datetime | None = None
     reservation: str | None = None
+    memory_used_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

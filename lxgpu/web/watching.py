@@ -100,9 +100,10 @@ def _parts(found: Published) -> tuple[tuple[str, str], ...]:
     gpus = tuple(replace(gpu, sampled_at=None, processes=None) for gpu in found.gpus)
     lines = tuple((line.uuid, line.name, line.bars) for line in found.calendar.lines) if found.calendar else ()
     minute = int(found.written_at.timestamp() // 60)
+    slots = tuple(replace(slot, memory_used_bytes=None) for gpu in found.gpus for slot in gpu.slots)
     cards = (gpus, found.notes, found.use, lines, found.daemon.paused, found.daemon.policy, minute)
     calendar = (lines, found.reservations, minute)
-    mine = (tuple(gpu.slots for gpu in found.gpus), found.reservations, minute)
+    mine = (slots, found.reservations, minute)
     return tuple((name, _mark(value)) for name, value in zip(PARTS, (cards, calendar, mine), strict=True))
 
 

@@ -8,11 +8,13 @@ from datetime import timedelta
 import pytest
 from fakes.site import lab_policy, make_gpus, make_site, newcomer
 
+from lxgpu.cli.columns import gpu_columns
 from lxgpu.errors import LxgpuError
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.rules import CardRule, MemoryGuard, Mode, PriorityClass, SharingRules
 from lxgpu.policy.guard import ENDED, NEIGHBOUR, OVER
 from lxgpu.services import guarding, lending, observe
+from lxgpu.services.cards import card_views
 from lxgpu.services.memorywords import about_memory
 from lxgpu.services.tick import tick
 from lxgpu.services.watch import Watch
@@ -221,6 +223,22 @@ def test_memory_that_is_not_known_is_not_too_much(site):
     site.probe.processes[-1].memory_bytes = GIB
     work(site, 10)
     assert acts(site) == [OVER, "TERM"]
+
+
+def test_the_list_of_cards_tells_who_takes_how_much(site):
+    """Each part what its holder's programs take; nothing is known of what NVML does not tell."""
+    job(site, "alice", 3)
+    job(site, "bob", 2)
+
+    def parts():
+        records, seen = site.inventory.read(), observe.look(site, readings=True)
+        cards = card_views(records, seen, seen.readings, mode=lambda _: None)
+        (column,) = [one for one in gpu_columns(cards.views, {}, str, form="wide") if one.header == "PARTS"]
+        return [column.value(view) for view in cards.views], [slot.memory_used_bytes for slot in cards.views[0].slots]
+
+    assert parts() == ([["1/4 alice 3GiB", "2/4 bob 2GiB"], None], [3 * GIB, 2 * GIB, 0, 0])
+    site.probe.unlisted.add(site.engine.cards[0].uuid)
+    assert parts() == ([["1/4 alice ?", "2/4 bob ?"], None], [None] * 4)
 
 
 def test_what_is_drawn_with_counts_too(site):
