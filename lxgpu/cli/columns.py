@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from lxgpu.cli.render import Column
 from lxgpu.figures import short_size
-from lxgpu.model.cardnames import short_model, short_uuids
+from lxgpu.model.cardnames import lent_as, short_model, short_uuids
 from lxgpu.model.gpu import is_part
+from lxgpu.services.cardviews import FREE, SlotView
 
 if TYPE_CHECKING:
-    from lxgpu.services.cardviews import GpuView, SlotView
+    from lxgpu.services.cardviews import GpuView
 
 
 def _gpu(item: object) -> GpuView:
@@ -38,22 +40,39 @@ def _use(item: object) -> str | None:
     return view.verdict if view.utilization_percent is None else f"{view.utilization_percent}%"
 
 
-def _parts(item: object) -> list[str] | None:
-    """Of a divided card, who takes how much memory: `1/4 alice 3GiB`; None of a whole one."""
-    parts = [slot for slot in _gpu(item).slots if is_part(slot.slot)]
-    return [" ".join(_of_part(slot)) for slot in parts if slot.holder] if parts else None
+def in_lines(views: Iterable[GpuView]) -> Iterator[GpuView]:
+    """Cards for a table: below a divided card, with what is said of all of it, a line for each part."""
+    for view in views:
+        parts = [slot for slot in view.slots if is_part(slot.slot)]
+        if not parts:
+            yield view
+            continue
+        free = sum(slot.state == FREE for slot in parts)
+        others = (slot for slot in view.slots if not is_part(slot.slot))
+        yield replace(view, slots=(SlotView(view.uuid, None, f"{free} of {len(parts)} parts free"), *others))
+        of_all = replace(view, health=None, verdict=None, utilization_percent=None, memory_used_bytes=None)
+        for slot in parts:
+            yield replace(of_all, memory_bytes=None, memory_used_bytes=slot.memory_used_bytes, slots=(slot,))
 
 
-def _of_part(slot: SlotView) -> list[str]:
-    memory = "?" if slot.memory_used_bytes is None else short_size(slot.memory_used_bytes)
-    return [slot.slot.partition("/")[2], slot.holder or "", memory]
+def _lent(item: object) -> str:
+    """What a line is about: a card, or a part of one."""
+    view = _gpu(item)
+    return view.slots[0].slot if view.slots else view.uuid
 
 
 def gpu_columns(
     views: tuple[GpuView, ...], notes: Mapping[str, str], show: Callable[[datetime], str], *, form: str
 ) -> tuple[Column, ...]:
     """Cards, one a line; tables for people write UUIDs as short as tells them apart, every other form whole."""
-    names: dict[str, str] = short_uuids([view.uuid for view in views]) if form in {"table", "wide"} else {}
+    people = form in {"table", "wide"}
+    every = [*(view.uuid for view in views), *(slot.slot for view in views for slot in view.slots)]
+    names: dict[str, str] = short_uuids(every) if people else {}
+
+    def model(item: object) -> str | None:
+        view = _gpu(item)
+        return lent_as(view.model, _lent(view)) if people and view.model else view.model
+
     noted = (
         (Column("NOTE", lambda item: notes.get(_gpu(item).uuid) or None),)
         if form == "csv" or any(notes.values())
@@ -61,8 +80,8 @@ def gpu_columns(
     )
     whole = (Column("UUID", "uuid", wide=True),) if form == "wide" else ()
     return (
-        Column("GPU", "uuid", text=lambda uuid: names.get(uuid) or str(uuid)),
-        Column("MODEL", "model", text=short_model),
+        Column("GPU", _lent if people else "uuid", text=lambda uuid: names.get(uuid) or str(uuid)),
+        Column("MODEL", model if people else "model", text=short_model),
         Column("STATE", _of_slots("state")),
         Column("HOLDER", _of_slots("holder")),
         Column("UNTIL", _until, text=show),
@@ -74,7 +93,6 @@ def gpu_columns(
         Column("PCI", "pci", wide=True),
         Column("TOTAL", "memory_bytes", text=short_size, wide=True),
         Column("MODE", "mode", wide=True),
-        Column("PARTS", _parts, wide=True),
         Column("VERDICT", "verdict", wide=True),
         *whole,
     )

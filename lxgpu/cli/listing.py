@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lxgpu.cli import params
-from lxgpu.cli.columns import gpu_columns
+from lxgpu.cli.columns import gpu_columns, in_lines
 from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
 from lxgpu.cli.published import instead_of
 from lxgpu.cli.render import Output
@@ -78,7 +78,8 @@ def gpus(out: Output, *, free: bool, at: When | None) -> None:
     title = headline(count(scene.cards.views, scene.moment), scene.times.show)
     if at is not None:
         title = f"{scene.times.show(scene.moment)}: {title}"
-    out.items("gpus", views, columns, title=title, empty="no card is free" if free else "this host has no cards")
+    lines = tuple(in_lines(views)) if out.form in {"table", "wide"} else views
+    out.items("gpus", lines, columns, title=title, empty="no card is free" if free else "this host has no cards")
     if at is None:
         say_pause(out.screen, scene.times)
     _end(scene.look.trouble if scene.look else None)

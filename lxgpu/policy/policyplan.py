@@ -21,6 +21,7 @@ from lxgpu.policy.agenda import decide_tick
 from lxgpu.policy.bounds import entitled_at
 from lxgpu.policy.calendar import Skyline, Span
 from lxgpu.policy.desk import Note
+from lxgpu.policy.divisions import HELD, divisions, in_words, who_has
 from lxgpu.policy.expiry import emptied_at, ending_of
 from lxgpu.policy.guarantees import Guarantees
 from lxgpu.policy.lookup import owners_by_instance
@@ -37,7 +38,7 @@ class Effect:
     `subject` is a person, a group, or `EVERYBODY`. Codes: `takes`, `ends`, `booking_surplus`, `booking_too_large`,
     `booking_too_long`, `beyond_horizon`, `over_limit`, `over_group_limit`, `over_class_limit`, `person_ended`,
     `class_gone`, `class_not_allowed`, `less_guaranteed`, `suspends`,
-    `empties`, `page_opens`, `page_closes`.
+    `empties`, `divides`, `page_opens`, `page_closes`.
     """
 
     code: str
@@ -64,6 +65,7 @@ def at_odds(snapshot: Snapshot) -> tuple[Effect, ...]:
     found = [effect for person in owners_of(snapshot.records) for effect in _of_person(snapshot, person)]
     found += [effect for name in snapshot.policy.groups for effect in _of_group(snapshot, name)]
     found += _classes_gone(snapshot)
+    found += _not_divided_yet(snapshot)
     return tuple(sorted(found, key=_order))
 
 
@@ -165,6 +167,22 @@ def _classes_gone(snapshot: Snapshot) -> Iterator[Effect]:
     for (person, name), count in sorted(gone.items()):
         text = f"there is no class {name} any more: {count} cards and reservations of {person} count as the lowest"
         yield Effect("class_gone", person, text, count)
+
+
+def _not_divided_yet(snapshot: Snapshot) -> Iterator[Effect]:
+    """Cards that are to be divided in another way, and who has some of them: they keep it, and the card waits."""
+    owners = owners_by_instance(snapshot.records.instances)
+    for one in divisions(snapshot):
+        if not one.due:
+            continue
+        what = f"{one.card.uuid} is to be {one.words}, and stays {in_words(one.now)} until nobody has any of it"
+        for row in snapshot.records.assignments:
+            if row.slot.card == one.card.uuid:
+                text = f"{what}: {who_has(snapshot, row)}, and keeps it"
+                yield Effect("divides", owners.get(row.instance, row.instance), text)
+        for reason in one.obstacles:
+            if reason.code != HELD:
+                yield Effect("divides", one.card.uuid, f"{what}: {reason.text}")
 
 
 def _less_guaranteed(before: Snapshot, after: Snapshot) -> Iterator[Effect]:

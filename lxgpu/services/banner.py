@@ -89,7 +89,8 @@ def short_line(records: Records, name: str, *, now: datetime, show: Show) -> str
     text, taken = n_held(row.slot.gpu for row in held), [row for row in held if row.due_at]
     due = min((row.due_at for row in taken if row.due_at), default=None)
     if due:
-        return f"{text}, {len(taken)} taken at {show(due)}"
+        number = "" if text.endswith(" of a GPU") else f"{len(taken)} "  # of a part there is one, and it is said
+        return f"{text}, {number}taken at {show(due)}"
     ends = sorted({row.until for row in held if row.until})
     return f"{text} {_end(ends[0], now=now, show=show)}" if ends else text
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.assignment import Card
-from lxgpu.model.layout import whole
 from lxgpu.model.operation import Operation, OperationState
 from lxgpu.model.snapshot import Records, Snapshot
+from lxgpu.policy.divisions import cards_there
 from lxgpu.ports import Tx
 from lxgpu.services import observe
 from lxgpu.services.oneversion import on_one_version
@@ -56,20 +55,6 @@ def remember_cards(tx: Tx, snapshot: Snapshot) -> None:
     for now in cards_there(snapshot):
         if now != snapshot.records.card(now.uuid):
             tx.put(replace(now, seen_at=snapshot.now))
-
-
-def cards_there(snapshot: Snapshot) -> Iterator[Card]:
-    """The cards that the host shows, as they are remembered, each where it sits now; new ones too."""
-    for gpu in whole(snapshot.seen.gpus):
-        known = snapshot.records.card(gpu.uuid) or Card(
-            uuid=gpu.uuid,
-            host=snapshot.seen.host,
-            pci=gpu.pci,
-            model=gpu.model,
-            memory_bytes=gpu.memory_bytes,
-            seen_at=snapshot.now,
-        )
-        yield replace(known, host=snapshot.seen.host, pci=gpu.pci, model=gpu.model)
 
 
 # What an abandoned one of these leaves is a state like any other; a command that follows need not wait for its end.

@@ -6,78 +6,21 @@ and whoever holds it keeps it. `gpu mode` says who is in the way, `gpu close` le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lxgpu.errors import LxgpuError
-from lxgpu.instants import show_instant
-from lxgpu.model.assignment import Card, SlotRecord
+from lxgpu.model.assignment import SlotRecord
 from lxgpu.model.gpu import Slot
-from lxgpu.model.layout import in_parts, layout_of, names, whole
-from lxgpu.model.plan import Plan, PlannedStep, Reason, Verdict
-from lxgpu.model.quota import Policy
-from lxgpu.model.snapshot import Records, Snapshot
-from lxgpu.policy.calendar import Skyline, capacity, promises
+from lxgpu.model.layout import layout_of, names, whole
+from lxgpu.model.plan import Plan, PlannedStep, Verdict
+from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.divisions import Division, divisions
 from lxgpu.policy.resolve import resolve_gpu
 from lxgpu.ports import Tx
 from lxgpu.services import observe
-from lxgpu.services.begin import cards_there, decided
+from lxgpu.services.begin import decided
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.site import Site
-
-
-@dataclass(frozen=True, slots=True)
-class Division:
-    """How a card is divided (`now`), how the policy wants it (`wanted`), and why it cannot be so yet."""
-
-    card: Card
-    now: str
-    wanted: str
-    obstacles: tuple[Reason, ...] = ()
-
-    @property
-    def due(self) -> bool:
-        """Whether it is not as the policy wants it."""
-        return self.now != self.wanted
-
-    @property
-    def words(self) -> str:
-        """What is to become of it."""
-        return f"{self.wanted} time shares" if self.wanted else "a whole card"
-
-
-def any_due(records: Records, policy: Policy) -> bool:
-    """Whether any card is not as the policy wants it: nearly always none, and then nothing else needs a look."""
-    return any(card.layout != layout_of(policy.rules.card(card.uuid)) for card in records.cards)
-
-
-def divisions(snapshot: Snapshot) -> Iterator[Division]:
-    """Every card of the host that is there; pure."""
-    for card in cards_there(snapshot):
-        wanted = layout_of(snapshot.policy.rules.card(card.uuid))
-        found = Division(card, card.layout, wanted)
-        yield replace(found, obstacles=tuple(_obstacles(snapshot, card, wanted))) if found.due else found
-
-
-def _obstacles(snapshot: Snapshot, card: Card, wanted: str) -> Iterator[Reason]:
-    """Who has any of it, and the bookings that need it as it is."""
-    for row in snapshot.records.assignments:
-        if row.slot.card == card.uuid:
-            until = (
-                f" until {show_instant(row.until, now=snapshot.now, zone=snapshot.policy.zone)}" if row.until else ""
-            )
-            what = "holds" if row.live else "is promised"
-            yield Reason("held", f"{row.instance} {what} {row.slot}{until}")
-    stuck = [row for row in snapshot.records.slots if row.slot.card == card.uuid and row.quarantine]
-    for record in stuck:
-        yield Reason("quarantined", f"{record.slot} is in quarantine: {record.quarantine}")
-    for pool in sorted({gpu.model for gpu in snapshot.seen.gpus if gpu.card == card.uuid}):
-        goes = sum(gpu.card == card.uuid and gpu.model == pool for gpu in snapshot.seen.gpus)
-        room = capacity(snapshot, pool) - (0 if card.closed else goes)
-        if Skyline(room, promises(snapshot, snapshot.seen.host, pool)).free(snapshot.now, None) < 0:
-            yield Reason("booked", f"bookings of {pool} need it; lxgpu reservations lists them")
-    if wanted and in_parts(card.model):
-        yield Reason("conflict", f"the name of its model, {card.model!r}, reads as a part of a card")
 
 
 def settle_divisions(site: Site, snapshot: Snapshot) -> int:

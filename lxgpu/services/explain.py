@@ -56,7 +56,7 @@ def about_gpu(
 ) -> tuple[ReasonView, ...]:
     """Who holds a card, since when and by whose doing, or why nobody may have it; at `now` a lease may be over."""
     mine = [event for event in events if concerns(event, view.uuid)]
-    rows = [row for row in records.assignments if row.slot.card == view.uuid and row.live]
+    rows = sorted((row for row in records.assignments if row.slot.card == view.uuid and row.live), key=_by_slot)
     found = [_holding(row, mine, show, now) for row in rows]
     found += [
         ReasonView(view.uuid, FOREIGN, f"{slot.holder} has it attached without lxgpu, so it is lent to nobody")
@@ -119,6 +119,10 @@ _NEWS = timedelta(hours=1)
 """A refusal that is older than this explains nothing of the present."""
 _TOLD = "told"
 """The kind of event that notes a notice: nothing happened to the container by it."""
+
+
+def _by_slot(row: Assignment) -> Slot:
+    return row.slot
 
 
 def concerns(event: Event, uuid: str) -> bool:

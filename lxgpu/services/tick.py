@@ -17,6 +17,7 @@ from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.model.usage import IdleVerdict
 from lxgpu.policy.agenda import decide_tick
 from lxgpu.policy.desk import Agenda
+from lxgpu.policy.divisions import any_due
 from lxgpu.policy.fairness import looks_back_s
 from lxgpu.ports import Tx
 from lxgpu.services import observe, pausing
@@ -24,7 +25,7 @@ from lxgpu.services.banner import refresh_banner
 from lxgpu.services.booting import note_boot
 from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.clockset import ClockLook, last_set, settle_clock, watch_clock
-from lxgpu.services.dividing import any_due, settle_divisions
+from lxgpu.services.dividing import settle_divisions
 from lxgpu.services.foresight import foreseen, renew
 from lxgpu.services.guarding import guard_memory
 from lxgpu.services.health import check_health
@@ -110,7 +111,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
 
 def _divisions(site: Site, seen: Observation) -> int:
     records = site.inventory.read()
-    return settle_divisions(site, observe.of(site, seen, records)) if any_due(records, site.policy()) else 0
+    return settle_divisions(site, observe.of(site, seen, records)) if any_due(records, seen, site.policy()) else 0
 
 
 def look(site: Site, seen: Observation, records: Records) -> Snapshot:

@@ -55,8 +55,9 @@ class Words:
         _, share, least = kind(model)
         if share == 1:
             return self("gpus", n=count)
-        part = f"{share:g}" if least else model.rpartition(" ")[2]
-        return self("part_or_more" if least else "part_of", part=part)
+        if least:
+            return self("part_or_more", part=f"{share:g}")
+        return self("part_of", part=model.rpartition(" ")[2])
 
     def headline(self, code: str) -> str:
         """What an error of that code is called; all that need no name of their own are called alike."""

@@ -111,6 +111,8 @@ def test_each_command_asks_for_what_was_typed(guests, inside):
         ["keep", "90m", "--reason", "loading data"],
         ["reserve", "2", "--for", "4h", "--at", "tomorrow 09:00", "--model", "*3090*"],
         ["reserve", "1", "--for", "1.5h"],
+        ["reserve", "0.25", "--for", "2h"],
+        ["reserve", ".5", "--for", "2h", "--model", "3090"],
         ["reserve", "1", "--at", "mon 09:00", "--until", "18:00", "--weekly", "--class", "low", "--note", "for icml"],
         ["cancel", "r1"],
     ):
@@ -122,6 +124,8 @@ def test_each_command_asks_for_what_was_typed(guests, inside):
         ("keep", "alice", 5400, "loading data"),
         ("reserve", "alice", 2, 14400, "tomorrow 09:00", "*3090*"),
         ("reserve", "alice", 1, 5400, None, "*"),
+        ("reserve", "alice", 1, 7200, None, "* 0.25"),
+        ("reserve", "alice", 1, 7200, None, "3090 0.5"),
         (
             *("reserve", "alice", 1, None, "mon 09:00", "*"),
             *(("class_name", "low"), ("note", "for icml"), ("until", "18:00"), ("weekly", True)),
@@ -139,7 +143,8 @@ def test_each_command_asks_for_what_was_typed(guests, inside):
         ["keep", "2h"], ["reserve", "2"], ["reserve"], ["keep"],
         ["reserve", "2", "--for", "4h", "--until", "18:00"],
         ["reserve", "2", "--for", "4h", "--weekly"],
-        ["reserve", "0", "--for", "4h"], ["release", "-1"], ["run"], ["run", "--"],
+        ["reserve", "0", "--for", "4h"], ["reserve", "0.0", "--for", "4h"], ["reserve", "1.5", "--for", "4h"],
+        ["release", "0.25"], ["edit", "r1", "--gpus", "0.25"], ["release", "-1"], ["run"], ["run", "--"],
         ["run", "--gpus", "0", "--", "true"],
     ],
     ids=" ".join,
@@ -280,6 +285,21 @@ def test_run_does_not_wait_for_what_nobody_asked_for(guests, inside):
         "fix: gpu reserve 2 --for 4h asks for them; gpu run --gpus 2 --for 4h -- CMD does both",
     ]
     assert not [asked for asked in guests.uses.asked if asked[0] == "reserve"]
+
+
+def test_run_with_a_part_waits_for_a_part(guests, inside):
+    """A whole card is none, nor is a smaller part; one that is large enough is."""
+    guests.uses.give("alice", "GPU-1", "GPU-2/1/8")
+    running = inside.start("run", "--gpus", "0.25", "--for", "4h", "--", "sh", "-c", "exit 3")
+    assert until(lambda: any(asked[0] == "reserve" for asked in guests.uses.asked))
+    assert [asked[2:6] for asked in guests.uses.asked if asked[0] == "reserve"] == [(1, 14400, None, "* 0.25")]
+    guests.uses.give("alice", "GPU-1", "GPU-2/2/4")
+    _, err = running.communicate(timeout=20)
+    assert running.returncode == 3
+    assert "waits for a part of a GPU (0.25 or more), 0 here" in err
+    guests.uses.give("alice", "GPU-2/2/4")
+    ran = inside.gpu("run", "--gpus", "1", "--", "true")
+    assert ran.stderr.startswith("error[not_held] you hold 0 of 1, and nobody asked for more")
 
 
 def test_run_refuses_more_than_can_ever_be_held(guests, inside):

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 from fakes.site import lab_policy, make_gpus, make_site, newcomer
 
-from lxgpu.cli.columns import gpu_columns
+from lxgpu.cli.columns import in_lines
 from lxgpu.errors import LxgpuError
+from lxgpu.model.gpu import is_part
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.rules import CardRule, MemoryGuard, Mode, PriorityClass, SharingRules
 from lxgpu.policy.guard import ENDED, NEIGHBOUR, OVER
@@ -233,12 +234,13 @@ def test_the_list_of_cards_tells_who_takes_how_much(site):
     def parts():
         records, seen = site.inventory.read(), observe.look(site, readings=True)
         cards = card_views(records, seen, seen.readings, mode=lambda _: None)
-        (column,) = [one for one in gpu_columns(cards.views, {}, str, form="wide") if one.header == "PARTS"]
-        return [column.value(view) for view in cards.views], [slot.memory_used_bytes for slot in cards.views[0].slots]
+        lines = [view for view in in_lines(cards.views) if is_part(view.slots[0].slot)]
+        assert [view.memory_used_bytes for view in lines] == [slot.memory_used_bytes for slot in cards.views[0].slots]
+        return [(view.slots[0].holder, view.memory_used_bytes) for view in lines]
 
-    assert parts() == ([["1/4 alice 3GiB", "2/4 bob 2GiB"], None], [3 * GIB, 2 * GIB, 0, 0])
+    assert parts() == [("alice", 3 * GIB), ("bob", 2 * GIB), (None, 0), (None, 0)]
     site.probe.unlisted.add(site.engine.cards[0].uuid)
-    assert parts() == ([["1/4 alice ?", "2/4 bob ?"], None], [None] * 4)
+    assert [memory for _, memory in parts()] == [None] * 4
 
 
 def test_what_is_drawn_with_counts_too(site):
