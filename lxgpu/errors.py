@@ -202,8 +202,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "one_part": Entry(
         Exit.REFUSED,
-        "A person has one part of a divided card at a time: `lxgpu release NAME` gives the one that they have back,"
-        " `lxgpu reservations` lists what is booked and waits.",
+        "One part of a card a person at a time. `lxgpu release` gives it back, `lxgpu reservations` lists bookings.",
     ),
     "over_open": Entry(
         Exit.REFUSED,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", type=params.NAME, required=False)
 @click.option("--owner", type=params.PERSON, help="Whose it is, when the name is not theirs.")
-@click.option("--gpus", "count", type=params.GPUS, help="How many cards; none unless said.")
+@click.option("--gpus", "count", type=params.GPUS, help="How many cards, or 0.25: a part of one; none unless said.")
 @click.option(
     "--gpu", "cards", multiple=True, metavar="GPU", help="This very card, by UUID or PCI address; repeatable."
 )

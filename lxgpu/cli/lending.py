@@ -10,7 +10,8 @@ from lxgpu.cli import params
 from lxgpu.cli.rehearsal import rehearsed
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
-from lxgpu.figures import DAY, format_duration, n_gpus
+from lxgpu.figures import DAY, format_duration
+from lxgpu.model.cardnames import n_held
 
 if TYPE_CHECKING:
     from lxgpu.cli.params import GpuCount
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", type=params.INSTANCE)
-@click.option("--gpus", "count", type=params.GPUS, help="How many cards in all, or +N for so many more.")
+@click.option("--gpus", "count", type=params.GPUS, help="How many cards in all, +N for so many more, 0.25 for a part.")
 @click.option(
     "--gpu", "cards", multiple=True, metavar="GPU", help="This very card, by UUID or PCI address; repeatable."
 )
@@ -107,6 +108,6 @@ def release(
 
 def _enough(site: Site, name: str, lease_s: int | None) -> str:
     """What is said where nothing was attached, since --gpus is a total."""
-    held = len(site.inventory.read().held_by(name))
+    held = n_held(row.slot.gpu for row in site.inventory.read().held_by(name))
     longer = f"lxgpu extend {name} --for {format_duration(lease_s or DAY)}"
-    return f"it holds {n_gpus(held)} already; --gpus +1 would add one; {longer} makes the lease longer"
+    return f"it holds {held} already; --gpus +1 would add one; {longer} makes the lease longer"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "count",
     type=params.GPUS,
     required=True,
-    help="How many cards in all, in this reservation; others of NAME at that time add up.",
+    help="How many cards in all, in this reservation (others of NAME then add up), or 0.25: one part of a card.",
 )
 @click.option("--for", "for_s", type=params.DURATION, metavar="D", help="How long, as 4h or 2d.")
 @click.option("--until", type=params.INSTANT, metavar="T", help="Until when, as 18:00 or 'fri 12:00'.")

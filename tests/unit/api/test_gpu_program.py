@@ -287,19 +287,26 @@ def test_run_does_not_wait_for_what_nobody_asked_for(guests, inside):
     assert not [asked for asked in guests.uses.asked if asked[0] == "reserve"]
 
 
+def test_a_part_is_no_whole_card(guests, inside):
+    """Who holds one does not hold a card, and the other way about."""
+    guests.uses.give("alice", "GPU-2/2/4")
+    ran = inside.gpu("run", "--gpus", "1", "--", "true")
+    assert ran.stderr.startswith("error[not_held] you hold 0 of 1, and nobody asked for more")
+    guests.uses.give("alice", "GPU-1")
+    ran = inside.gpu("run", "--gpus", "0.25", "--", "true")
+    assert ran.stderr.startswith("error[not_held] you hold no such part of a GPU, and nobody asked for more")
+
+
 def test_run_with_a_part_waits_for_a_part(guests, inside):
     """A whole card is none, nor is a smaller part; one that is large enough is."""
     guests.uses.give("alice", "GPU-1", "GPU-2/1/8")
     running = inside.start("run", "--gpus", "0.25", "--for", "4h", "--", "sh", "-c", "exit 3")
-    assert until(lambda: any(asked[0] == "reserve" for asked in guests.uses.asked))
+    assert until(lambda: guests.uses.asked.count(("status", "alice")) > 2)
     assert [asked[2:6] for asked in guests.uses.asked if asked[0] == "reserve"] == [(1, 14400, None, "* 0.25")]
     guests.uses.give("alice", "GPU-1", "GPU-2/2/4")
     _, err = running.communicate(timeout=20)
     assert running.returncode == 3
     assert "waits for a part of a GPU (0.25 or more), 0 here" in err
-    guests.uses.give("alice", "GPU-2/2/4")
-    ran = inside.gpu("run", "--gpus", "1", "--", "true")
-    assert ran.stderr.startswith("error[not_held] you hold 0 of 1, and nobody asked for more")
 
 
 def test_run_refuses_more_than_can_ever_be_held(guests, inside):
