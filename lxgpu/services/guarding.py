@@ -21,6 +21,7 @@ from lxgpu.policy.guard import ENDED, NEIGHBOUR, OVER, Guard, Taker, judge, to_s
 from lxgpu.ports import Process
 from lxgpu.services.overshare import Part, over_share, told_about
 from lxgpu.services.site import Site
+from lxgpu.services.watch import OVERLAP
 
 RULE = "memory_guard"
 TERM, KILL = "TERM", "KILL"
@@ -59,10 +60,14 @@ def _told(site: Site, part: Part) -> Notice | None:
 
 
 def _judge(site: Site, part: Part, told: Notice | None) -> Guard:
-    """By the samples since the last warning, and what is seen now."""
-    uuid = part.row.slot.gpu
-    before = site.inventory.samples(since=told.created_at, uuid=uuid) if told else ()
-    return judge(
+    """By the samples since the last warning, and what is seen now; in a long episode only new ones are read."""
+    uuid, over = part.row.slot.gpu, site.watch.over
+    before: tuple[Sample, ...] = ()
+    if told is not None:
+        name, looked_at = over.get(part.row.id, ("", part.at))
+        since = looked_at - OVERLAP if name == told.id else told.created_at
+        before = site.inventory.samples(since=since, uuid=uuid)
+    due = judge(
         [*(one for one in before if one.at < part.at), Sample(part.at, uuid, None, part.used_bytes)],
         share_bytes=part.share_bytes,
         told=told,
@@ -70,6 +75,9 @@ def _judge(site: Site, part: Part, told: Notice | None) -> Guard:
         now=site.clock.now(),
         not_before=site.watch.not_before,
     )
+    if told is not None and due is Guard.END:
+        over[part.row.id] = (told.id, part.at)
+    return due
 
 
 def _tell(site: Site, part: Part, *, ends: bool) -> bool:

@@ -26,6 +26,7 @@ class Watch:
     `thinned_at` is when old samples were merged last. `not_before`: the clock was set then, so no sample from before
     counts. `ends` is what was told of ends, with the inventory's version. Forecasts are made of `long`. `last` is
     what a turn decided on, seen at that second of the steady clock while no card changed hands; other threads read it.
+    `over` keeps by assignment the warning about too much memory in force, and up to when no less was seen since it.
     """
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Watch:
     thinned_at: datetime | None = None
     not_before: datetime | None = None
     ends: tuple[int, Mapping[str, tuple[EndTold, ...]]] | None = None
+    over: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     long: LongWatch = field(default_factory=LongWatch)
     last: tuple[float, Snapshot] | None = None
     _looked_at: datetime | None = None

@@ -291,6 +291,30 @@ def test_a_look_that_fails_is_that_sections_own_failure(site):
     assert [site.probe.alive(one) for one in (mine, theirs)] == [True, False]
 
 
+def test_in_a_long_episode_only_what_is_new_is_read(site, monkeypatch):
+    """However long ago the warning was; use within the share ends the episode all the same."""
+    site = replace(site, policy=lambda: policy_with(MemoryGuard.WARN))
+    first = job(site, "alice", 7)
+    work(site, 600)
+    asked = []
+    samples = site.inventory.samples
+
+    def watched(_self, *, since, uuid=None):
+        asked.append(samples(since=since, uuid=uuid))
+        return asked[-1] if uuid else samples(since=since)
+
+    monkeypatch.setattr(type(site.inventory), "samples", watched)
+    work(site, 10)
+    part = site.inventory.read().held_by("alice")[0].slot.gpu
+    (mine,) = [rows for rows in asked if {row.uuid for row in rows} == {part}]
+    assert len(mine) <= 8
+    site.probe.end(first)
+    work(site, 10)
+    job(site, "alice", 8)
+    work(site, 20)
+    assert told(site, "alice") == [OVER, OVER]
+
+
 def test_a_part_that_changed_hands_is_left_alone(site):
     """Between the look and the act alice gave it back: neither is she told, nor is anything ended."""
     job(site, "alice", 7)
