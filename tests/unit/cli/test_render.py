@@ -85,7 +85,7 @@ def test_json_has_the_envelope_and_plain_values(capsys):
         "limits": {"cpu": 8, "memory_bytes": 2**35, "disk_bytes": None, "processes": None},
         "since": "2027-05-01T01:00:00Z",
         "groups": ["audio", "vision"],
-        "slots": [{"gpu": "GPU-1", "part": "whole"}, {"gpu": "GPU-2", "part": "mig-1"}],
+        "slots": [{"gpu": "GPU-1"}, {"gpu": "GPU-2/mig-1"}],
         "note": "数据 set, with “quotes”",
     }
 
