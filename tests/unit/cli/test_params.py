@@ -52,7 +52,7 @@ def test_values_arrive_parsed():
         "span": 129_600,
         "memory": 64 * 2**30,
         "at": None,
-        "gpus": [2, True],
+        "gpus": [2, True, ""],
         "dry_run": True,
         "yes": True,
     }
