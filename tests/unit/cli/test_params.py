@@ -56,7 +56,7 @@ def test_values_arrive_parsed():
         "dry_run": True,
         "yes": True,
     }
-    assert values("alice", "--gpus", "3")["gpus"] == [3, False]
+    assert values("alice", "--gpus", "3")["gpus"] == [3, False, ""]
 
 
 @pytest.mark.parametrize(
