@@ -72,13 +72,12 @@ class BarModel:
 class Row:
     """A card, or a part of one, or what is booked of a model without a card yet.
 
-    `uuid` is empty then, and `lane` counts such rows; `part` is empty of a whole card.
+    `uuid` is empty then, and `lane` counts such rows.
     """
 
     key: str
     uuid: str
     name: str
-    part: str
     model: str
     lane: int
     bars: tuple[BarModel, ...]
@@ -143,7 +142,6 @@ def calendar_model(found: Published, *, view: str, day: int, zone: tzinfo, me: s
                 key=f"r{number}",
                 uuid=line.uuid or "",
                 name=shorts.get(line.uuid or "", line.uuid or ""),
-                part=(line.uuid or "").partition("/")[2],
                 model=model,
                 lane=0 if line.uuid else 1 + sum(not row.uuid and row.model == model for row in rows),
                 bars=bars,
