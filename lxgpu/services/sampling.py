@@ -24,20 +24,22 @@ MORE = 1.25
 
 
 def take_samples(site: Site, seen: Observation, records: Records) -> None:
-    """Keep one sample of each card, or part of one, of this look, in one batch; now and then merge old ones.
+    """Keep one sample of each card of this look, and of each part of one, in one batch; now and then merge old ones.
 
     A card that is lost, hangs or is not told of gets a sample that says nothing, so that nobody takes it for idle.
     Nothing is kept when NVML was not asked.
     """
-    seen = lent(seen, records)
     if seen.readings is None:
         return
+    of_cards = {reading.uuid: reading for reading in seen.readings.items if reading.uuid}
+    seen = lent(seen, records)
     holders: dict[str, list[str]] = {}
     for row in records.assignments:
         if row.live:
             holders.setdefault(row.slot.gpu, []).append(row.instance)
-    told = {reading.uuid: reading for reading in seen.readings.items if reading.uuid}
-    cards = dict.fromkeys([*told, *(gpu.uuid for gpu in seen.gpus)])
+    of_parts = {reading.uuid: reading for reading in seen.readings.items if reading.uuid} if seen.readings else {}
+    told = {**of_cards, **of_parts}
+    cards = dict.fromkeys([*told, *(gpu.card for gpu in seen.gpus), *(gpu.uuid for gpu in seen.gpus)])
     site.inventory.add_samples(
         [_sample(site, seen, uuid, told.get(uuid), holders.get(uuid, [])) for uuid in cards],
     )

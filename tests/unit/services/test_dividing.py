@@ -212,6 +212,7 @@ def test_parts_are_idle_by_their_own_processes(site):
     slots = {name: site.inventory.read().held_by(name)[0].slot.gpu for name in ("alice", "bob")}
     assert (last[slots["alice"]].utilization_percent, last[slots["alice"]].processes) == (0, 0)
     assert (last[slots["bob"]].utilization_percent, last[slots["bob"]].processes) == (90, 1)
+    assert last[card.uuid].utilization_percent == 90, "of the card itself too, for its history"
     site.probe.run(site.engine.init("alice"), card.nodes)
     take_samples(site, observe.look(site, readings=True), site.inventory.read())
     (*_, now) = site.inventory.samples(since=site.clock.now(), uuid=slots["alice"])
