@@ -181,10 +181,7 @@ CATALOGUE: dict[str, Entry] = {
         Exit.REFUSED,
         "The group holds as many cards as the policy file allows its members together (`total.limit`).",
     ),
-    "person_ended": Entry(
-        Exit.REFUSED,
-        "The person's `until` in the policy file is over.",
-    ),
+    "person_ended": Entry(Exit.REFUSED, "The person's `until` in the policy file is over."),
     "booking_too_large": Entry(Exit.REFUSED, "One booking may have only so many cards (`reservations.max_gpus`)."),
     "booking_too_long": Entry(
         Exit.REFUSED,
@@ -200,10 +197,7 @@ CATALOGUE: dict[str, Entry] = {
         "One person may have only so many GPU-hours booked ahead or waiting in the queue at a time"
         " (`reservations.open_gpu_hours`).",
     ),
-    "one_part": Entry(
-        Exit.REFUSED,
-        "One part of a card a person at a time. `lxgpu release` gives it back, `lxgpu reservations` lists bookings.",
-    ),
+    "one_part": Entry(Exit.REFUSED, "A container has one part of a card at a time; `lxgpu release` gives it back."),
     "over_open": Entry(
         Exit.REFUSED,
         "One person may have 20 requests in the queue and 100 bookings ahead. `lxgpu reservations` lists them;"
@@ -225,10 +219,7 @@ CATALOGUE: dict[str, Entry] = {
         "Idle cards may be kept by hand for a bounded time only (`idle.keep` of the policy), so that those who wait"
         " get their turn. A booking has no such bound: `lxgpu reserve`.",
     ),
-    "busy": Entry(
-        Exit.REFUSED,
-        "The card is in use. Name it with --gpu, or give --yes, and what holds it is ended.",
-    ),
+    "busy": Entry(Exit.REFUSED, "The card is in use. Name it with --gpu, or give --yes, and what holds it is ended."),
     "pool_full": Entry(
         Exit.REFUSED,
         "The storage pool is almost full. New containers would stop the others from writing.",
@@ -239,10 +230,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "exists": Entry(Exit.CONFLICT, "Something of that name exists already."),
     "conflict": Entry(Exit.CONFLICT, "Somebody else changed the same thing at the same time. Look again, then repeat."),
-    "not_ready": Entry(
-        Exit.CONFLICT,
-        "The container is not in use: it is suspended, being made or being deleted.",
-    ),
+    "not_ready": Entry(Exit.CONFLICT, "The container is not in use: it is suspended, being made or being deleted."),
     "throw_away": Entry(
         Exit.CONFLICT,
         "The container lives for one run (`lxgpu run`): it has no login and no home, and nothing of it is kept.",
@@ -252,10 +240,7 @@ CATALOGUE: dict[str, Entry] = {
         "The disk limit asked for is less than what is used. A limit below use could not be raised again, so it is not"
         " set at all.",
     ),
-    "not_held": Entry(
-        Exit.CONFLICT,
-        "The container does not hold this card.",
-    ),
+    "not_held": Entry(Exit.CONFLICT, "The container does not hold this card."),
     "daemon_runs": Entry(
         Exit.CONFLICT,
         "A daemon is at work on this host already, and one is all there may be. `lxgpu daemon status` says which.",

@@ -12,8 +12,9 @@ from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
+from lxgpu.policy.lookup import by_instance
 from lxgpu.policy.tables import once
-from lxgpu.policy.tally import live_of, tally
+from lxgpu.policy.tally import tally
 
 _MANY = 20_000
 """So many entitlements are remembered for a policy: a decision asks for the same people's again and again."""
@@ -78,14 +79,14 @@ def admit(snapshot: Snapshot, request: GpuRequest) -> tuple[Reason, ...]:
 
 
 def _parts(snapshot: Snapshot, request: GpuRequest) -> Iterator[Reason]:
-    """One part of a card at a time: what somebody does on one part of a card cannot be told from what on another."""
+    """One part of a card in a container: what it does on one part of a card cannot be told from what on another."""
     parts = in_parts(request.model) or any(map(is_part, request.uuids))
     if not parts:
         return
     if request.more > 1:
-        yield Reason("one_part", f"one part of a card at a time, and not {request.more}")
-    elif any(is_part(row.slot.gpu) for row in live_of(snapshot.records, request.owner)):
-        yield Reason("one_part", f"{request.owner} has a part of a card already, and nobody has two")
+        yield Reason("one_part", f"a container has one part of a card at a time, and not {request.more}")
+    elif any(is_part(row.slot.gpu) for row in by_instance(snapshot.records.assignments).get(request.instance, ())):
+        yield Reason("one_part", f"{request.instance} has a part of a card already, and no container has two")
 
 
 def _may_use(snapshot: Snapshot, class_name: str, person: str) -> bool:

@@ -79,19 +79,19 @@ def over_limits(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
 
 
 def over_parts(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
-    """Where the person would have two parts of cards at a time; see `admission`."""
+    """Where a container would have two parts of cards at a time; see `admission`."""
     if not in_parts(asked.request.model):
         return
     if asked.request.gpus > 1:
-        yield Reason("one_part", f"one part of a card at a time, and not {asked.request.gpus}")
+        yield Reason("one_part", f"a container has one part of a card at a time, and not {asked.request.gpus}")
         return
-    person, but = asked.request.owner, asked.but
-    if any(in_parts(row.model) for row in _waiting(snapshot, person, but)):
-        yield Reason("one_part", f"{person} waits for a part of a card already, and nobody has two")
-    mine = [row for row in booked(snapshot, person, but) if in_parts(row.pool or row.model)]
+    name, person, but = asked.request.instance, asked.request.owner, asked.but
+    if any(in_parts(row.model) and row.instance == name for row in _waiting(snapshot, person, but)):
+        yield Reason("one_part", f"{name} waits for a part of a card already, and no container has two")
+    mine = [row for row in booked(snapshot, person, but) if row.instance == name and in_parts(row.pool or row.model)]
     for start, until in asked.times:
         if _most(mine, start, until):
-            text = f"{person} has a part of a card booked at that time, and nobody has two"
+            text = f"{name} has a part of a card booked at that time, and no container has two"
             yield Reason("one_part", text)
 
 
