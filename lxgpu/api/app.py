@@ -37,12 +37,15 @@ class Asker:
     turns: Turns = field(default_factory=Turns)
 
 
-def guest_apps(uses: Guests) -> Callable[[str], App]:
-    """What makes the application of each container; they share one set of routes, and nothing else."""
+def guest_apps(uses: Guests, *, turns: Callable[[], Turns] = Turns) -> Callable[[str], App]:
+    """What makes the application of each container; they share one set of routes, and nothing else.
+
+    `turns` makes what a container's changes wait in.
+    """
     shared = guest_document_app(uses)
 
     def made(name: str) -> App:
-        asker = Asker(name)
+        asker = Asker(name, turns())
 
         async def app(scope: Message, receive: Receive, send: Send) -> None:
             scope[ASKER] = asker

@@ -38,7 +38,7 @@ class Turns:
         self._queue = asyncio.Lock()
         self._every_s = every_s
         self._credit_s = every_s * at_once
-        self._spent_until = 0.0
+        self._spent_until = float("-inf")  # the loop's clock may count from the host's start, a moment ago
         self._waiting = 0
         self._rests_until = 0.0
 

@@ -21,6 +21,7 @@ from lxgpu.model.snapshot import Observation, Records
 from lxgpu.services.cards import card_views
 from lxgpu.services.headline import count, headline
 from lxgpu.services.noticefile import drop_void
+from lxgpu.services.notices import LOCK
 from lxgpu.services.noticewords import cards
 from lxgpu.services.site import Site
 
@@ -59,11 +60,22 @@ def refresh_banner(
             try:
                 text = site.texts.render("banner.txt.j2", instance=row, contact=policy.contact, **lines)
                 changed += site.board.write(row.name, FILE, text)
-                drop_void(site, records, row.name)
                 site.board.write(row.name, SHORT, short_line(records, row.name, now=now, show=show) + "\n")
             except LxgpuError as error:
                 (trouble or site.say)(f"the login banner of {row.name} is as it was: {error.brief}")
+    _tidy(site, records, wanted, trouble or site.say)
     return changed
+
+
+def _tidy(site: Site, records: Records, wanted: set[str] | None, say: Callable[[str], None]) -> None:
+    """What was told of times that are others now goes from the notices, unless somebody writes there at the moment."""
+    with site.locks.hold(LOCK, wait_s=0) as free:
+        for row in records.instances if free else ():
+            if row.state is InstanceState.READY and not row.throw_away and (wanted is None or row.name in wanted):
+                try:
+                    drop_void(site, records, row.name)
+                except LxgpuError as error:
+                    say(f"old notices of {row.name} stay in its file: {error.brief}")
 
 
 def holds_line(records: Records, name: str, *, now: datetime, show: Show) -> str:

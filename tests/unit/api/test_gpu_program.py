@@ -72,6 +72,24 @@ def inside(guests) -> Iterator[Inside]:
         process.communicate(timeout=30)
 
 
+@pytest.mark.parametrize(("where", "status"), [("/dev/full", 1), ("closed", 141)])
+def test_output_that_nobody_takes_is_no_traceback(inside, where, status):
+    """A full disk is said, a reader that has gone is not; both are seen in the exit status."""
+    if where == "closed":
+        reader, target = os.pipe()
+        os.close(reader)
+    else:
+        target = os.open(where, os.O_WRONLY)
+    try:
+        ran = subprocess.run(
+            [str(PROGRAM), "help"], env=inside.env, stdout=target, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(target)
+    told = "error[io] what gpu says cannot be written: No space left on device\n" if where == "/dev/full" else ""
+    assert (ran.returncode, ran.stderr) == (status, told)
+
+
 def test_it_needs_nothing_but_an_old_python():
     """Python 3.8 reads it, and it imports the standard library only."""
     tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 8))
