@@ -121,6 +121,15 @@ RULES: tuple[Rule, ...] = (
         _divided,
         clash=lambda new, held: (new.slot.part == WHOLE) != (held.slot.part == WHOLE),
     ),
+    Rule(
+        "one_part",
+        Assignment,
+        lambda row: (row.slot.card, row.instance) if row.live and row.slot.part != WHOLE else None,
+        lambda new, held: (
+            f"{new.slot} cannot be lent to {new.instance}, which holds {held.slot}",
+            "an instance has one part of a card at most",
+        ),
+    ),
     Rule("instance_operation", Operation, lambda row: (row.instance or None) if row.live else None, _busy),
 )
 

@@ -34,6 +34,13 @@ def divide(gpus: Iterable[Gpu], layouts: Mapping[str, str]) -> tuple[Gpu, ...]:
     return tuple(part for gpu in gpus for part in _parts(gpu, layouts.get(gpu.uuid, "")))
 
 
+def part_of(gpu: Gpu, name: str) -> Gpu | None:
+    """The part of a whole card that is lent under a name; None: the card would have no such part."""
+    layout = name.rpartition("/")[2]
+    found = _parts(gpu, layout) if name.startswith(f"{gpu.uuid}/") and layout.isdecimal() and int(layout) else ()
+    return next((part for part in found if part.uuid == name), None)
+
+
 def whole(gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
     """The cards behind what is lent, each once, as they would be lent whole."""
     cards = {gpu.card: gpu for gpu in gpus}
@@ -44,7 +51,8 @@ def divide_readings(readings: Readings, layouts: Mapping[str, str], holders: Map
     """NVML's sample with one entry for each part of a divided card.
 
     What computes on the card counts for the part that its instance holds (`holders`: instance by the part's name). How
-    busy each is NVML does not say: a part without such a process is idle, any other one counts as busy as the card.
+    busy each is NVML does not say: a part without such a process is idle, any other one counts as busy as the card. A
+    process of nobody known may be anybody's: then nobody is taken for idle.
     """
     if not any(layouts.values()):
         return readings
@@ -109,7 +117,9 @@ def _share(item: Reading, name: str, holder: str, number: int) -> Reading:
 
 
 def _busy(item: Reading, mine: tuple[GpuProcess, ...]) -> int | None:
-    return item.utilization_percent if any(one.kind == "compute" for one in mine) else 0
+    if any(one.kind == "compute" for one in mine):
+        return item.utilization_percent
+    return None if any(one.kind == "compute" and one.instance is None for one in item.processes or ()) else 0
 
 
 def _memory(mine: tuple[GpuProcess, ...]) -> int | None:

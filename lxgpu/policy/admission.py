@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lxgpu.figures import n_gpus
+from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.gpu import is_part
 from lxgpu.model.layout import in_parts
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.lookup import by_instance
+from lxgpu.policy.lookup import parts_by_instance
 from lxgpu.policy.tables import once
 from lxgpu.policy.tally import tally
 
@@ -85,7 +86,9 @@ def _parts(snapshot: Snapshot, request: GpuRequest) -> Iterator[Reason]:
         return
     if request.more > 1:
         yield Reason("one_part", f"a container has one part of a card at a time, and not {request.more}")
-    elif any(is_part(row.slot.gpu) for row in by_instance(snapshot.records.assignments).get(request.instance, ())):
+        return
+    mine = parts_by_instance(snapshot.records.assignments).get(request.instance, ())
+    if any(row.state is not AssignmentState.QUARANTINED for row in mine):
         yield Reason("one_part", f"{request.instance} has a part of a card already, and no container has two")
 
 

@@ -63,7 +63,7 @@ def decide_release(
             Reason("not_held", f"{instance} holds {len(held)} of the {n_gpus(count)} that shall be given back")
         )
     if uuids:
-        chosen = [row for row in held if row.slot.gpu in uuids]
+        chosen = [row for row in held if row.slot.gpu in uuids or row.slot.card in uuids]
     else:
         working = {row.slot: _working(snapshot, row.slot) for row in held}
         order = sorted(held, key=lambda row: _dearness(snapshot, row, working=working[row.slot]))
@@ -107,7 +107,7 @@ def _attach_steps(snapshot: Snapshot, request: GpuRequest, slots: tuple[Slot, ..
 
 
 def _holds(held: tuple[Assignment, ...], uuid: str) -> bool:
-    return any(row.slot.gpu == uuid for row in held)
+    return any(uuid in {row.slot.gpu, row.slot.card} for row in held)
 
 
 def _dearness(snapshot: Snapshot, row: Assignment, *, working: bool) -> tuple[bool, bool, bool, float, Slot]:

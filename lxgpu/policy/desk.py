@@ -113,8 +113,11 @@ class Desk:
         self._moved: list[Moved] = []
         self._here: tuple[Assignment, ...] | None = None
         remembered = lookup.cards_by_host(records.cards).get(snapshot.seen.host, ())
+        here = {gpu.card for gpu in snapshot.seen.gpus}.union(card.uuid for card in remembered)
+        parts = chain(*lookup.parts_by_instance(records.assignments).values())
         self._cards = {gpu.uuid for gpu in snapshot.seen.gpus}.union(
-            *(names(card.uuid, card.layout) for card in remembered)
+            *(names(card.uuid, card.layout) for card in remembered),
+            (row.slot.gpu for row in parts if row.slot.card in here),  # of a card that is divided otherwise by now, too
         )
 
     @property

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import ATTACHED, KEPT, AssignmentState
 from lxgpu.model.changed import changed
+from lxgpu.model.gpu import is_part
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.calendar import Skyline, capacity, promises
@@ -83,9 +84,10 @@ def _lose_stuck(desk: Desk) -> None:
     for promise in promises:
         gpu, holder = promise.slot.gpu, desk.holder(promise.slot)
         stuck = holder is not None and holder.state is AssignmentState.QUARANTINED
-        if stuck or (gpu in unfit and gpu not in held):
+        twice = is_part(gpu) and any(row.slot.card == promise.slot.card for row in desk.held_by(promise.instance))
+        if stuck or twice or (gpu in unfit and gpu not in held):
             desk.drop(promise)
-            why = "quarantined" if stuck else unfit[gpu].code
+            why = "quarantined" if stuck else "one_part" if twice else unfit[gpu].code
             desk.note("promise_lost", promise.instance, rule=why, detail={"gpu": gpu})
 
 

@@ -12,7 +12,7 @@ from lxgpu.model.snapshot import Observation, Records
 def lent(seen: Observation, records: Records) -> Observation:
     """What was seen as it is lent: parts in the place of the cards that are divided."""
     layouts = _layouts(records)
-    if not layouts:
+    if not layouts and not any(gpu.divided for gpu in seen.gpus):
         return seen
     readings = None if seen.readings is None else lent_readings(seen.readings, records)
     return replace(seen, gpus=divide(whole(seen.gpus), layouts), readings=readings)

@@ -163,7 +163,7 @@ instances_by_owner = Groups[Instance, str](lambda row: row.owner)
 """Instances by person."""
 
 
-def shared_by(rows: tuple[Assignment, ...], instance: str, *, but: str) -> frozenset[str]:
+def shared_by(rows: tuple[Assignment, ...], instance: str, *, but: str = "") -> frozenset[str]:
     """The cards of which an instance has a part, or is promised one but for the reservation `but`: it gets no other."""
     mine = parts_by_instance(rows).get(instance, ())
     return frozenset(row.slot.card for row in mine if row.live or not but or row.reservation != but)

@@ -14,7 +14,7 @@ from lxgpu.model.plan import Reason
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.exclusivity import Holding, holdings
-from lxgpu.policy.lookup import by_card, closed_cards, slot_records, stuck_cards
+from lxgpu.policy.lookup import by_card, closed_cards, shared_by, slot_records, stuck_cards
 from lxgpu.policy.tables import Found, Latest, once, once_for_each
 
 
@@ -144,7 +144,8 @@ def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[R
     if snapshot.seen.gpus and not fitting:
         models = ", ".join(sorted({gpu.model for gpu in snapshot.seen.gpus}))
         return (Reason("no_such_model", f"no card's model matches {request.model!r}; there are {models}"),)
-    free = [gpu for gpu in fitting if gpu.uuid not in taken]
+    mine = shared_by(snapshot.records.assignments, request.instance) if in_parts(request.model) else frozenset[str]()
+    free = [gpu for gpu in fitting if gpu.uuid not in taken and gpu.card not in mine]
     if len(free) < request.more:
         lines = sorted({taken[gpu.uuid].text for gpu in fitting if gpu.uuid in taken})
         text = f"{n_asked(request.more, request.model)} asked for, {len(free)} of {len(fitting)} are free"

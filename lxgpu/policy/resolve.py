@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Card
-from lxgpu.model.gpu import Gpu, normal_pci
+from lxgpu.model.gpu import Gpu, card_of, normal_pci
 
 _PCI = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{1,2}:[0-9a-f]{1,2}(?:\.[0-7])?", re.IGNORECASE)
 _SHORTEST = 5
@@ -64,8 +64,10 @@ def find_gpu(text: str, cards: Mapping[str, str | None]) -> str | None:
     if text in cards:
         return text
     if _PCI.fullmatch(text):
-        return next((uuid for uuid, pci in cards.items() if pci == normal_pci(text)), None)
+        return next((card_of(uuid) for uuid, pci in cards.items() if pci == normal_pci(text)), None)
     near = [uuid for uuid in cards if uuid.lower().startswith(text.lower())] if len(text) >= _SHORTEST else []
+    if len(cards_near := {card_of(uuid) for uuid in near}) == 1 and len(near) > 1:
+        return cards_near.pop()
     if len(near) > 1:
         raise LxgpuError(
             "usage", f"{text} is the beginning of {len(near)} cards' UUIDs", why=near, fix="write one of them out"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import SlotRecord
-from lxgpu.model.gpu import Slot
+from lxgpu.model.gpu import Slot, card_of
 from lxgpu.model.layout import layout_of, names, whole
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
@@ -32,7 +32,7 @@ def settle_divisions(site: Site, snapshot: Snapshot) -> int:
 def plan_division(site: Site, text: str) -> tuple[Snapshot, Division, Plan]:
     """What the policy wants of a card, and what stands against it; nothing is written. Error `no_such_gpu`."""
     snapshot = observe.snapshot(site, readings=False)
-    uuid = resolve_gpu(whole(snapshot.seen.gpus), snapshot.records.cards, text)
+    uuid = resolve_gpu(whole(snapshot.seen.gpus), snapshot.records.cards, card_of(text))
     found = next((one for one in divisions(snapshot) if one.card.uuid == uuid), None)
     if found is None:
         raise LxgpuError("no_such_gpu", f"this host does not show {uuid} now", fix="lxgpu gpus")

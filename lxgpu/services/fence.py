@@ -6,6 +6,7 @@ memory at base. A witness who cannot answer makes the verdict "unknown", and unk
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -66,11 +67,26 @@ def look(
     Of a divided card, who holds its other parts is left out: their work on it is theirs by right. What that proves is
     less than of a whole card: nothing about memory, and nothing about what such a neighbour was handed.
     """
-    cards, at, names = tuple(gpus), site.clock.now(), tuple(suspects)
-    by_right = _neighbours(site, cards)
-    if by_right:
-        names = tuple(name for name in names if name not in by_right)
-    known = {one.name: one for one in seen}
+    known, names = {one.name: one for one in seen}, tuple(suspects)
+    looks = [
+        _look(site, cards, by_right, names, known, at_once=at_once)
+        for by_right, cards in _by_neighbours(site, tuple(gpus)).items()
+    ]
+    verdicts = {uuid: verdict for one in looks for uuid, verdict in one.verdicts.items()}
+    return Look(min((one.at for one in looks), default=site.clock.now()), verdicts)
+
+
+def _look(
+    site: Site,
+    cards: Sequence[Gpu],
+    by_right: frozenset[str],
+    suspects: Sequence[str],
+    known: Mapping[str, Sighting],
+    *,
+    at_once: bool,
+) -> Look:
+    """Cards that have the same neighbours, `by_right`: of one without any nobody is left out."""
+    at, names = site.clock.now(), tuple(name for name in suspects if name not in by_right)
     looks: list[Mapping[str, Holders]] = []
     gone = ""
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -95,15 +111,16 @@ def look(
     )
 
 
-def _neighbours(site: Site, gpus: Sequence[Gpu]) -> frozenset[str]:
-    """Who holds other parts of these cards; nobody does of a whole one."""
-    asked, cards = {gpu.uuid for gpu in gpus}, {gpu.card for gpu in gpus}
-    rows = site.inventory.read().assignments
-    return frozenset(
-        row.instance
-        for row in rows
-        if row.live and row.slot.part != WHOLE and row.slot.card in cards and row.slot.gpu not in asked
-    )
+def _by_neighbours(site: Site, gpus: Sequence[Gpu]) -> Mapping[frozenset[str], Sequence[Gpu]]:
+    """The cards by who holds other parts of them, which nobody does of a whole one."""
+    asked, parts = {gpu.uuid for gpu in gpus}, defaultdict[str, set[str]](set)
+    for row in site.inventory.read().assignments:
+        if row.live and row.slot.part != WHOLE and row.slot.gpu not in asked:
+            parts[row.slot.card].add(row.instance)
+    found: defaultdict[frozenset[str], list[Gpu]] = defaultdict(list)
+    for gpu in gpus:
+        found[frozenset(parts.get(gpu.card, ()))].append(gpu)
+    return found
 
 
 def _without(readings: Readings, names: frozenset[str]) -> Readings:

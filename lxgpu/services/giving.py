@@ -16,7 +16,7 @@ from lxgpu.policy.exclusivity import holdings
 from lxgpu.policy.health import by_fault
 from lxgpu.services import fence, hooks, parking, slots
 from lxgpu.services.configure import configure, picture, set_rule
-from lxgpu.services.fence import FenceState
+from lxgpu.services.fence import FenceState, FenceVerdict
 from lxgpu.services.recipes import Step, Wait, Work
 from lxgpu.services.wanted import Picture
 
@@ -32,7 +32,8 @@ def prove(work: Work) -> Wait | None:
     site = work.site
     records, boot = site.inventory.read(), site.probe.boot_id()
     known = {slot: records.slot(slot) for slot in coming(work)}
-    broken = ((slot, record) for slot, record in known.items() if record is not None)
+    of_cards = [(slot, records.slot(Slot(slot.card))) for slot in known if slot.part != WHOLE]
+    broken = ((slot, record) for slot, record in [*known.items(), *of_cards] if record is not None)
     faulty = [f"{slot}: {record.quarantine}" for slot, record in broken if by_fault(record.quarantine)]
     if faulty:
         why = "a fault was told of after they were granted"
@@ -45,7 +46,9 @@ def prove(work: Work) -> Wait | None:
     booted = all(record is not None and record.boot_id not in {"", boot} for record in map(known.get, unproven))
     suspects = [] if booted else [row.name for row in records.instances]
     verdicts = fence.prove(site, cards, suspects=suspects)
-    bad = {uuid: verdict for uuid, verdict in verdicts.items() if verdict.state is not FenceState.PROVEN}
+    unseen = FenceVerdict(FenceState.UNKNOWN, why="the host does not show it")
+    judged = {slot.gpu: verdicts.get(slot.gpu, unseen) for slot in unproven}
+    bad = {uuid: verdict for uuid, verdict in judged.items() if verdict.state is not FenceState.PROVEN}
     if not bad:
         return None
     until = work.deadline(work.seconds("fence_timeout_s"))
@@ -127,6 +130,7 @@ def check_alone(work: Work, wanted: Picture) -> None:
     mine = {slot.card for slot in wanted.usable}
     if not mine:
         return
+    parts = {slot.card for slot in wanted.usable if slot.part != WHOLE}
     shared = {
         (row.instance, row.slot.card)
         for row in work.site.inventory.read().assignments
@@ -138,7 +142,7 @@ def check_alone(work: Work, wanted: Picture) -> None:
         f"{holding.uuid} is attached to {holding.instance} too (project {holding.project}, device {holding.device})"
         for holding in holdings(seen)
         if holding.uuid in mine
-        and (holding.instance, holding.uuid) not in shared
+        and not (holding.uuid in parts and (holding.instance, holding.uuid) in shared)
         and (holding.instance, holding.project) != (work.name, work.site.settings.hosts[0].project)
     ]
     if others:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
-from lxgpu.model.gpu import Gpu
+from lxgpu.model.gpu import Gpu, card_of, is_part
 from lxgpu.model.layout import whole
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.model.snapshot import Snapshot
@@ -66,7 +66,7 @@ def condition(snapshot: Snapshot, uuid: str) -> Condition:
 def look(site: Site, text: str) -> Condition:
     """The card that a text names, as it stands; error `no_such_gpu`."""
     snapshot = observe.snapshot(site)
-    return condition(snapshot, resolve_gpu(whole(snapshot.seen.gpus), snapshot.records.cards, text))
+    return condition(snapshot, resolve_gpu(whole(snapshot.seen.gpus), snapshot.records.cards, card_of(text)))
 
 
 def plan_close(site: Site, text: str, *, reason: str) -> Plan:
@@ -141,7 +141,10 @@ def _answers(site: Site, found: Condition) -> None:
 
 
 def _prove(site: Site, found: Condition) -> None:
-    attached = [one for one in holdings(found.snapshot.seen) if one.uuid == found.uuid]
+    parts = (row for row in found.held if is_part(row.slot.gpu))
+    by_right = {row.instance for row in parts if row.state is not AssignmentState.QUARANTINED}
+    passed = (one for one in holdings(found.snapshot.seen) if one.uuid == found.uuid)
+    attached = [one for one in passed if one.instance not in by_right]
     if attached:
         raise _not_proven(
             found,
@@ -160,7 +163,8 @@ def _prove(site: Site, found: Condition) -> None:
     verdicts = fence.prove(site, lent, suspects=had_it).values()
     why = [verdict.why for verdict in verdicts if verdict.state is not FenceState.PROVEN]
     if why:
-        stop = f"lxgpu stop {found.held[0].instance} --yes" if found.held else "end what holds it"
+        stuck = _stuck(found.held)
+        stop = f"lxgpu stop {stuck[0].instance} --yes" if stuck else "end what holds it"
         raise _not_proven(found, why=why, fix=f"{stop}, then repeat")
 
 

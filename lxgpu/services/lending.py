@@ -218,8 +218,7 @@ def _counted(snapshot: Snapshot, request: GpuRequest, *, number: int, more: bool
     if request.uuids:
         return replace(request, more=len(request.uuids))
     rows = snapshot.records.held_by(request.instance)
-    if in_parts(request.model):
-        rows = tuple(row for row in rows if is_part(row.slot.gpu))
+    rows = tuple(row for row in rows if is_part(row.slot.gpu) is in_parts(request.model))
     held = sum(row.state is not AssignmentState.QUARANTINED for row in rows)
     return replace(request, more=number if more else max(0, number - held))
 

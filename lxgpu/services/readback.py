@@ -77,6 +77,7 @@ def read_back(seen: Observation, promises: Mapping[str, str], *, now: datetime) 
                 found.troubles.append(f"{sighting.name}: what it carries cannot be read ({error})")
     _read_promises(found, promises.get(KEY_PROMISES, "{}"), now=now)
     _settle_doubles(found, now=now)
+    _settle_layouts(found, now=now)
     return found
 
 
@@ -191,6 +192,31 @@ def _settle_doubles(found: Found, *, now: datetime) -> None:
         found.assignments.append(replace(first, state=AssignmentState.QUARANTINED))
         found.slots[slot] = SlotRecord(slot=slot, host="", quarantine=why, quarantined_at=now)
         found.troubles.append(f"{slot}: {why}; it is in quarantine")
+
+
+def _settle_layouts(found: Found, *, now: datetime) -> None:
+    """A card is divided as those say who hold it; where they contradict each other it goes into quarantine.
+
+    Whole and in parts, or parts of two sizes: a snapshot from before the card was divided may have come back.
+    """
+    by_card: dict[str, list[Assignment]] = defaultdict(list)
+    for row in found.assignments:
+        by_card[row.slot.card].append(row)
+    for uuid, rows in by_card.items():
+        first = min(rows, key=lambda row: (row.since or row.created_at, row.instance))
+        if len({_layout(row) for row in rows}) > 1:
+            names = " and ".join(sorted(f"{row.instance} ({row.slot.part})" for row in rows))
+            why = f"{names} say that they hold it, whole and in parts, or in parts of two sizes"
+            found.assignments = [row for row in found.assignments if row not in rows]
+            found.assignments.append(replace(first, state=AssignmentState.QUARANTINED))
+            found.slots[first.slot] = SlotRecord(slot=first.slot, host="", quarantine=why, quarantined_at=now)
+            found.troubles.append(f"{uuid}: {why}; it is in quarantine")
+        if (card := found.cards.get(uuid)) is not None:
+            found.cards[uuid] = replace(card, layout=_layout(first))
+
+
+def _layout(row: Assignment) -> str:
+    return row.slot.part.partition("/")[2]
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from lxgpu.model.assignment import Assignment, AssignmentState, SlotRecord
-from lxgpu.model.gpu import Gpu, Slot
-from lxgpu.model.layout import whole
+from lxgpu.model.gpu import Gpu, Slot, card_of
+from lxgpu.model.layout import part_of, whole
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.reservation import Notice
 from lxgpu.model.snapshot import Snapshot
@@ -110,7 +110,13 @@ def gpus_of(cards: Iterable[Gpu], slots: Iterable[Slot]) -> tuple[Gpu, ...]:
     """What the slots are, as far as the host still has it: cards, or parts of divided ones."""
     there = {card.uuid: card for card in cards}
     known = {**{card.uuid: card for card in whole(there.values())}, **there}
-    return tuple(known[name] for name in sorted({slot.gpu for slot in slots}) if name in known)
+    found = (known.get(name) or _part(known.get(card_of(name)), name) for name in sorted({slot.gpu for slot in slots}))
+    return tuple(gpu for gpu in found if gpu is not None)
+
+
+def _part(card: Gpu | None, name: str) -> Gpu | None:
+    """A part of a card that was divided after the cards were looked at."""
+    return None if card is None else part_of(card, name)
 
 
 def _iso(row: Assignment) -> str | None:

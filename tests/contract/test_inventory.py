@@ -251,6 +251,11 @@ CONFLICTS = {
         make.assignment("a2", state=AssignmentState.PLANNED, instance="bob"),
         "GPU-1 is promised to alice",
     ),
+    "one_part": (
+        make.assignment("a1", part="1/4"),
+        make.assignment("a2", part="2/4"),
+        "GPU-1/2/4 cannot be lent to alice, which holds GPU-1/1/4",
+    ),
     "card_whole_or_divided": (
         make.assignment("a1", part="1/4"),
         make.assignment("a2", instance="bob"),
@@ -324,7 +329,7 @@ NEIGHBOURS = {
         make.assignment("a2", state=AssignmentState.CLOSED),
         make.assignment("a3"),
     ),
-    "parts of one card": (make.assignment("a1", part="1/2"), make.assignment("a2", part="2/2")),
+    "parts of one card": (make.assignment("a1", part="1/2"), make.assignment("a2", part="2/2", instance="bob")),
     "a whole successor of a divided card": (
         make.assignment("a1", part="1/2"),
         make.assignment("a2", state=AssignmentState.PLANNED),

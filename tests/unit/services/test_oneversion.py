@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from fakes.site import lab_policy, make_site, newcomer
@@ -11,10 +12,13 @@ from inventory_rows import person
 from lxgpu.errors import LxgpuError
 from lxgpu.model.quota import Group, Total
 from lxgpu.model.request import ReserveRequest
+from lxgpu.model.snapshot import Observation
 from lxgpu.services.extending import extend
 from lxgpu.services.observe import of
 from lxgpu.services.oneversion import TRIES, on_one_version
 from lxgpu.services.reserve import cancel, edit, reserve
+
+SEEN = Observation("host1", "", datetime(2027, 3, 1, tzinfo=UTC))
 
 
 class Watched:
@@ -86,7 +90,7 @@ def test_who_is_overtaken_decides_again_and_in_the_end_under_the_lock(site, othe
         if not made.inventory.writing and next(left, None) is not None:
             with made.write() as tx:
                 tx.put(person(f"guest{len(seen)}", uid=20000 + len(seen), ssh_port=23000 + len(seen)))
-        return of(made, None, records)
+        return of(made, SEEN, records)
 
     def act(tx, now):
         seen.append(len(now.records.persons))
@@ -111,5 +115,5 @@ def test_what_is_refused_writes_nothing(site):
         raise LxgpuError("over_limit", "no more")
 
     with pytest.raises(LxgpuError, match="no more"):
-        on_one_version(made, lambda records: of(made, None, records), act)
+        on_one_version(made, lambda records: of(made, SEEN, records), act)
     assert made.inventory.read() == before

@@ -117,7 +117,7 @@ def test_the_page_calls_it_the_same(site):
     found = published(site, DaemonView(running=False))
     t = Words(catalogue(shipped("templates") / "web/words.yaml"), "en", found.written_at, site.policy().zone)
     drawn = calendar_model(found, view="day", day=0, zone=site.policy().zone, me="carol")
-    assert [row.part for row in drawn.rows] == ["1/4", "2/4", "3/4", "4/4", "", ""]
+    assert [row.name.partition("/")[2] for row in drawn.rows] == ["1/4", "2/4", "3/4", "4/4", "", ""]
     assert [row.model for row in drawn.rows][3:] == ["1/4 of RTX 3090", "RTX 3090", "1/4 of RTX 3090"]
     assert bar_text(drawn.rows[5].bars[0], t).startswith("carol booked 1/4 of a GPU: ")
     (held,) = mine_of(found, None, "alice").held
