@@ -105,7 +105,7 @@ def follow(
     before: Iterable[Standing], sight: Sight, *, now: datetime, again_s: float
 ) -> tuple[tuple[Standing, ...], tuple[Telling, ...]]:
     """What stands after a look, and what is to be told of it; a reminder comes `again_s` after the last word."""
-    known = {one.alert.key: one for one in before}
+    known = {one.alert.key: _by(one, now) for one in before}
     seen = {one.key: one for one in sight.alerts}
     left, said = [], []
     for alert in seen.values():
@@ -125,6 +125,12 @@ def follow(
             left += [] if over else [replace(one, gone_at=gone_at)]
             said += [Telling(Word.OVER, one.alert, one.since)] if over else []
     return tuple(left), tuple(said)
+
+
+def _by(one: Standing, now: datetime) -> Standing:
+    """What stands, with no time in it that is still to come: the clock may have been set back since."""
+    told, gone = one.told_at and min(one.told_at, now), one.gone_at and min(one.gone_at, now)
+    return replace(one, seen_at=min(one.seen_at, now), told_at=told, gone_at=gone)
 
 
 def _word(one: Standing, now: datetime, again_s: float) -> Word | None:

@@ -159,7 +159,8 @@ def forget(work: Work) -> None:
                 if key.person == row.owner and key.fingerprint == fingerprint:
                     tx.drop(key)
         person = tx.records.person(row.owner)
-        if person is not None and work.flag("person_new"):
+        others = any(one.owner == row.owner for one in tx.records.instances if one.name != row.name)
+        if person is not None and work.flag("person_new") and not others:  # another of theirs counts on them
             tx.drop(person)
 
 

@@ -117,7 +117,13 @@ def ended(passes: Iterable[Pass], kind: PassKind, whose: str) -> tuple[Pass, ...
 
 
 def brought_back(passes: Iterable[Pass], one: Pass) -> tuple[Pass, ...]:
-    """The passes with one that was used up for nothing, unless there is a newer one of its kind for the same by now."""
+    """The passes with one that was used up for nothing.
+
+    Not so where it was taken back meanwhile, or where there is a newer one of its kind for the same.
+    """
+    passes = tuple(passes)
+    if not any(other.digest == one.digest for other in passes):
+        return passes
     kept = without(passes, one)
     if any((other.kind, other.whose) == (one.kind, one.whose) for other in kept):
         return kept

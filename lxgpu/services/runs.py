@@ -88,7 +88,9 @@ def run(site: Site, request: CreateRequest, job: Job, relay: Relay, warn: Progre
     Errors: those of `create`, and of LXD's while the program runs.
     """
     name = request.name
-    with site.locks.hold(keeper(name), wait_s=0, once=True):
+    with site.locks.hold(keeper(name), wait_s=0, once=True) as mine:
+        if not mine:
+            raise LxgpuError("conflict", f"a run has the name {name} already", fix="repeat the command")
         try:
             with relay.breaking():
                 create(site, request)
@@ -105,8 +107,8 @@ def _inside(site: Site, name: str, job: Job, relay: Relay, warn: Progress) -> in
     """The program with what is handed in and out; a status other than 0 of the handing in is all there is."""
     if job.copy:
         status = hand_in(site, name, job.copy, relay)
-        if status:
-            return status
+        if status or relay.heard:  # a signal in its last moment ended nothing, and was meant for all of it
+            return status or 128 + relay.heard[0]
     program = Program(job.words, environment=job.environment, folder=WORK if job.copy else "/root", limit_s=job.limit_s)
     status = run_inside(site, name, program, relay)
     for path in job.fetch:
@@ -127,6 +129,8 @@ def _clear(site: Site, name: str, warn: Progress) -> None:
     try:
         with site.locks.hold(name, wait_s=LOCK_WAIT_S) as mine:
             begun = _begin_end(site, name, why="interrupted") if mine else None
+        if not mine:
+            warn(f"{name} is still there, and the next tick takes it away: another command has it in hand")
         if begun is not None:
             kind, identifier = begun
             finish(site, _RECIPES[kind], identifier)
@@ -141,7 +145,15 @@ def end_abandoned(site: Site) -> int:
     kept = [
         row for row in site.inventory.read().instances if row.throw_away and row.state is not InstanceState.DELETING
     ]
-    return sum(_abandoned(site, row) for row in kept)
+    ended, missed = 0, None
+    for row in kept:
+        try:
+            ended += _abandoned(site, row)
+        except LxgpuError as error:
+            missed = missed or error
+    if missed is not None:
+        raise missed
+    return ended
 
 
 def _abandoned(site: Site, row: Instance) -> bool:

@@ -75,6 +75,7 @@ async def _ended(web: Web, reader: Reader) -> Trouble | None:
         return None if error.status == NO_SESSION else replace(trouble_of(error), code="still_in")
     except DoorError:
         return Trouble(503, "still_in_away")
+    web.sessions.forget(reader.session)  # another tab may have asked in between, and been believed
     return None
 
 

@@ -49,7 +49,10 @@ class Names:
 
     def ours(self, origin: str, host: str) -> bool:
         """Whether an Origin is the page itself: as it was called, or as it is known outside of a proxy."""
-        found = urlsplit(origin).netloc.lower() if origin.startswith(("http://", "https://")) else ""
+        try:
+            found = urlsplit(origin).netloc.lower() if origin.startswith(("http://", "https://")) else ""
+        except ValueError:
+            return False
         return bool(found) and found in {host.lower(), self._outside}
 
 

@@ -22,6 +22,10 @@ class FakeRelay:
         self.handed: list[str] = []
         self._heard: list[int] = []
 
+    def hear(self, number: int) -> None:
+        """A signal comes."""
+        self._heard.append(number)
+
     @property
     def heard(self) -> Sequence[int]:
         """The signals so far."""

@@ -50,6 +50,18 @@ def test_an_open_alert_is_told_once_and_not_per_tick(looks):
             assert then - at >= timedelta(seconds={Word.REPEATED: AGAIN_S, Word.OVER: CALM_S}.get(later, 0))
 
 
+@given(st.sampled_from(ALERTS), st.integers(1, 30 * 86400), st.booleans())
+def test_a_clock_that_was_set_back_hides_nothing(alert, back_s, told):
+    """What was seen or told in a time that is still to come counts from now on, and no later."""
+    ahead = START + timedelta(seconds=back_s)
+    standing, words = (Standing(alert, ahead, ahead if told else None),), []
+    for step in range(4):
+        now = START + timedelta(seconds=step * AGAIN_S)
+        standing, said = follow(standing, Sight((alert,)), now=now, again_s=AGAIN_S)
+        words += [one.word for one in said]
+    assert words == [Word.REPEATED] * 3 if told else [Word.OPENED, Word.REPEATED, Word.REPEATED]
+
+
 @given(st.sampled_from(ALERTS), st.integers(1, 3000))
 def test_what_lasts_is_told_in_time_and_what_is_over_too(alert, every_s):
     """At the first look after it has lasted; over at the first one after it has been gone for ten minutes."""

@@ -40,7 +40,8 @@ os._exit(status)
 
 def begun(folder: Path, *words: str, limit_s: float = 60, **more: object) -> subprocess.Popen[bytes]:
     """A program under the relay, begun; what a background job of a shell is deaf to, it hears."""
-    argv = ["env", "--default-signal=HUP,INT", sys.executable, "-c", HERE, str(folder / "relay"), "/", str(limit_s), *words]
+    hears = ["/usr/bin/env", "--default-signal=HUP,INT"]
+    argv = [*hears, sys.executable, "-c", HERE, str(folder / "relay"), "/", str(limit_s), *words]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **more.pop("env", {})}
     usual = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(argv, env=env, **{**usual, **more})

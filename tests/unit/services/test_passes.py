@@ -89,9 +89,10 @@ def test_what_is_over_is_forgotten():
 
 
 def test_what_was_used_up_for_nothing_comes_back_unless_there_is_a_newer_one():
-    """An invitation whose key was refused stands again; one that was replaced meanwhile does not."""
+    """An invitation whose key was refused stands again; one that was replaced or taken back meanwhile does not."""
     text, passes, made = _one(PassKind.INVITE)
-    left = without(passes, made)
+    left = used(passes, made)
+    assert found(brought_back(without(left, made), made), text, PassKind.INVITE, now=NOW) is None
     assert found(brought_back(left, made), text, PassKind.INVITE, now=NOW) == made
     newer, _ = issued(left, new_text(), PassKind.INVITE, name="alice", now=NOW, life=DAY)
     assert found(brought_back(newer, made), text, PassKind.INVITE, now=NOW) is None

@@ -23,6 +23,7 @@ from lxgpu.model.request import CreateRequest, GpuRequest
 from lxgpu.policy.fairness import used_s
 from lxgpu.services import access, ending, keys, observe, renaming, renewal, reshape, runs, snapshots
 from lxgpu.services.listing import instance_items
+from lxgpu.services.provision import create
 from lxgpu.services.readback import read_back
 from lxgpu.services.recover import recover
 from lxgpu.services.runs import Job
@@ -403,3 +404,50 @@ def test_cards_may_be_chosen_by_nobody_else_meanwhile(site: Site) -> None:
 
     run(site, FakeRelay(during=hold))
     assert not seen[0] & {row.slot for row in site.inventory.read().held_by("bob")}
+
+
+def test_the_first_run_of_somebody_new_is_undone_beside_the_second(site: Site) -> None:
+    """Zoe is known to the policy alone; while her first container is undone her second one counts on her."""
+    real, begun = site.engine.start, []
+
+    def start(name: str, **more: object) -> object:
+        if not begun:
+            begun.append(name)
+            create(site, wanted(owner="zoe", gpus=0, name="run-zoe-bbbbbb"))
+            raise LxgpuError("engine", "no start for this one")
+        return real(name, **more)
+
+    site.engine.start = start  # what LXD does when it is asked the first time
+    with pytest.raises(LxgpuError, match="no start"):
+        create(site, wanted(owner="zoe", gpus=0, name="run-zoe-aaaaaa"))
+    records = site.inventory.read()
+    assert [row.name for row in records.instances if row.owner == "zoe"] == ["run-zoe-bbbbbb"]
+    assert records.person("zoe") is not None
+    assert not [row for row in records.operations if row.live]
+
+
+def test_a_name_that_is_taken_ends_nobody_elses_run(site: Site) -> None:
+    """Two runs of one name, against all odds: the second is refused, the first goes on."""
+    refused = []
+
+    def again(_call: object) -> None:
+        with pytest.raises(LxgpuError) as error:
+            run(site)
+        refused.append(error.value.code)
+        assert site.inventory.read().instance(NAME) is not None
+
+    assert run(site, FakeRelay(during=again)) == (0, [])
+    assert refused == ["conflict"]
+
+
+def test_a_signal_in_the_last_moment_of_the_copy_is_meant_for_all_of_it(site: Site, tmp_path: Path) -> None:
+    """What was copied ended well all the same: the program does not begin."""
+    relay = FakeRelay()
+    (tmp_path / "code").mkdir()
+
+    def heard(_call: object) -> None:
+        relay.hear(15)
+
+    relay.during = heard
+    status, _ = run(site, relay, Job(("pytest",), limit_s=60.0, copy=str(tmp_path / "code")))
+    assert (status, len(relay.carried)) == (143, 1)
