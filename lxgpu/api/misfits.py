@@ -20,10 +20,16 @@ _NAMES = {
 }
 """Fields that people know by another name; all others are called as they are."""
 
+_REMEDIES = {"token": "open the whole address as it was sent"}
+"""What helps whatever is wrong with a field that nobody types."""
+
+_IN_WORDS = ("reason", "note")
+"""Fields that are said in words."""
+
 
 _WORDS = {
     "missing": ("{name} is missing", "give {name}"),
-    "string_too_short": ("{name} is empty", "give {name}, in a few words"),
+    "string_too_short": ("{name} is empty", "give {name}{words}"),
     "string_too_long": ("{name} has more than {max_length} characters", "make it shorter"),
     "string_pattern_mismatch": (
         "{name} has characters that it cannot have",
@@ -54,5 +60,6 @@ def _said(one: Mapping[str, Any]) -> tuple[str, str]:
     field = ".".join(str(part) for part in one["loc"][1:])
     name = _NAMES.get(field, f"the {field}" if field else "the request")
     what, fix = _WORDS.get(one["type"], ("{name} does not fit", _LOOK))
-    facts = {**(one.get("ctx") or {}), "name": name, "field": quoted(field)}
-    return what.format(**facts), fix.format(**facts)
+    words = ", in a few words" if field in _IN_WORDS else ""
+    facts = {**(one.get("ctx") or {}), "name": name, "field": quoted(field), "words": words}
+    return what.format(**facts), _REMEDIES.get(field, fix).format(**facts)
