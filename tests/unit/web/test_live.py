@@ -93,9 +93,10 @@ def test_a_session_that_is_over_gets_no_more(tmp_path, how):
         else:
             over.add("alice")
         coming = {whose: asyncio.ensure_future(_rest(parts)) for whose, parts in made.items()}
-        while not coming["alice"].done():
-            await asyncio.sleep(0)
-            watch.wake()
+        async with asyncio.timeout(30):
+            while not coming["alice"].done():
+                await asyncio.sleep(0)
+                watch.wake()
         others = [coming[whose].done() for whose in ("bob", "")]
         found.end()
         return b"".join([*await coming["alice"]]).decode(), others, [await coming[whose] for whose in ("bob", "")]
