@@ -13,13 +13,15 @@ import paramiko
 class Door(paramiko.ServerInterface):
     """Listens on a port of its own until it is closed.
 
-    `lines` are the public keys it takes. `ways` are the ways of login it offers. A command is answered
+    `lines` are the public keys it takes. `ways` are the ways of login it offers; with
+    `ends` it closes the connection when it is shown a key. A command is answered
     with its own words and the status 0, `fail` with 3, `hang` never.
     """
 
     def __init__(self, lines: Collection[str], *, ways: str = "publickey") -> None:
         self.lines = list(lines)
         self.ways = ways
+        self.ends = False
         self.host_key = paramiko.ECDSAKey.generate()
         self.tried: list[str] = []
         self._sessions: list[paramiko.Transport] = []
@@ -62,6 +64,9 @@ class Door(paramiko.ServerInterface):
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         """Whether the key is on the list."""
         self.tried.append(f"{username} {key.get_base64()}")
+        if self.ends:
+            for session in self._sessions:
+                session.close()
         known = {line.split()[1] for line in self.lines}
         return paramiko.AUTH_SUCCESSFUL if key.get_base64() in known else paramiko.AUTH_FAILED
 

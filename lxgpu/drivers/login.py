@@ -162,6 +162,8 @@ def _authenticate(transport: Transport, user: str, key: PKey, where: str, ends: 
     except BadAuthenticationType as error:
         raise _unavailable(where, f"keys are not accepted there, only {', '.join(error.allowed_types)}") from error
     except AuthenticationException as error:
+        if not transport.is_active():  # paramiko has one exception for both
+            raise _unavailable(where, "the server ended the connection when it was shown the key") from error
         raise _refused(where, key) from error
     if rest:
         raise _unavailable(where, f"the key was accepted, but more is asked for: {', '.join(rest)}")

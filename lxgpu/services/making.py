@@ -10,7 +10,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState, Power, Sighting
 from lxgpu.ports import Tx
 from lxgpu.services import giving, instances, slots, taking
-from lxgpu.services.account import give_account, login_works
+from lxgpu.services.account import give_account, prove_login
 from lxgpu.services.configure import picture, set_rule
 from lxgpu.services.images import template_for
 from lxgpu.services.limits import check_limits
@@ -84,9 +84,7 @@ def start(work: Work) -> None:
 def account(work: Work) -> None:
     """Account, keys, banner; then a login as the person through the published port."""
     wanted = picture(work.site, work.name, gpus=work.gpus())
-    private, public = work.site.login.new_key("lxgpu check")
-    give_account(work.site, wanted, check_key=public, fresh=work.operation.kind in {"create", "rebuild"})
-    login_works(work.site, wanted, private)
+    prove_login(work.site, wanted, fresh=work.operation.kind in {"create", "rebuild"})
 
 
 def refresh_account(work: Work) -> None:

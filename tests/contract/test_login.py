@@ -245,6 +245,14 @@ def test_a_server_that_comes_up_is_waited_for(real):
     assert time.monotonic() >= opens
 
 
+def test_a_door_that_closes_on_a_key_is_no_refusal_of_it(real):
+    """A system that still starts ends the connection when it is shown the right key: the key is not blamed."""
+    real.door.ends = True
+    error = refused(real.login, real.port, real.private)
+    assert "refused" not in error.brief
+    assert "ended the connection" in error.why[0]
+
+
 @pytest.mark.parametrize(
     ("behave", "words"),
     [

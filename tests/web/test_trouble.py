@@ -263,6 +263,7 @@ def test_a_newcomer_without_a_container_reads_at_the_same_address_later_how_to_l
     tab.goto(way)
     with tab.expect_download():
         tab.get_by_role("button", name="Make a key and save it").click()
+    expect(tab.locator("#later")).to_be_visible()  # the text alone is there before the key has arrived
     expect(tab.locator("#later")).to_contain_text("open it again")
     assert tab.locator("#ways").is_hidden()
     with world.still:
