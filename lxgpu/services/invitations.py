@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from lxgpu.services.passbook import read_passes
-from lxgpu.services.passes import PassKind
+from lxgpu.services.passbook import passes_of, read_passes
+from lxgpu.services.passes import PassKind, taken_back
 from lxgpu.services.site import Site
 
 OPEN, USED = "open", "used"
@@ -32,6 +32,18 @@ def views(state_dir: Path, now: datetime) -> tuple[InvitationView, ...]:
     mine = [one for one in read_passes(state_dir) if one.kind in _STATES and one.expires > now]
     order = sorted(mine, key=lambda one: (one.name, one.kind))
     return tuple(InvitationView(one.name, _STATES[one.kind], one.expires) for one in order)
+
+
+def end_invitation(site: Site, person: str, fingerprint: str) -> None:
+    """End the invitation by which a person brought the key of that fingerprint, if there is one.
+
+    Raises:
+        LxgpuError: `not_allowed`, `inventory_storage`: the passes cannot be read or written.
+    """
+    there = read_passes(site.settings.state_dir)
+    if taken_back(there, person, fingerprint) != there:
+        with passes_of(site) as book:
+            book.passes = taken_back(book.passes, person, fingerprint)
 
 
 def open_until(site: Site, person: str) -> datetime | None:

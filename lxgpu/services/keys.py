@@ -17,6 +17,7 @@ from lxgpu.services.account import give_account
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity, mirror_promises
+from lxgpu.services.invitations import end_invitation
 from lxgpu.services.operations import carry_out
 from lxgpu.services.provision import look_at_ground, new_person
 from lxgpu.services.recipes import Recipe, Step, Work
@@ -101,9 +102,10 @@ def plan_remove(site: Site, person: str, fingerprint: str) -> Plan:
 
 
 def remove(site: Site, person: str, fingerprint: str) -> None:
-    """Take a key away; who is logged in by it stays so."""
+    """Take a key away; who is logged in by it stays so. The invitation by which it came ends, lest it come again."""
     ensure_identity(site)
-    find_key(site.inventory.read(), person, fingerprint)
+    gone = find_key(site.inventory.read(), person, fingerprint)
+    end_invitation(site, person, gone.fingerprint)
 
     def write(tx: Tx, now: Snapshot) -> None:
         key = find_key(now.records, person, fingerprint)

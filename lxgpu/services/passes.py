@@ -116,6 +116,12 @@ def ended(passes: Iterable[Pass], kind: PassKind, whose: str) -> tuple[Pass, ...
     return tuple(one for one in passes if (one.kind, one.whose) != (kind, whose))
 
 
+def taken_back(passes: Iterable[Pass], person: str, fingerprint: str) -> tuple[Pass, ...]:
+    """The passes without the invite by which a person brought the key of that fingerprint."""
+    gone = (PassKind.JOINED, person, fingerprint)
+    return tuple(one for one in passes if (one.kind, one.name, one.mark) != gone)
+
+
 def brought_back(passes: Iterable[Pass], one: Pass) -> tuple[Pass, ...]:
     """The passes with one that was used up for nothing.
 

@@ -110,6 +110,8 @@ async def _told(
         await web.door.awake()
         return JSONResponse(dict(await web.door.post(route, body, limit_s=limit_s, room=room)))
     except RefusedError as error:
+        if (route, error.code) == ("/v1/invited", "usage"):  # what the address has is no such text at all
+            return JSONResponse({"error": t("join_none")}, error.status)
         return JSONResponse({"error": " ".join([*map(ended, [error.what, *error.why]), error.fix])}, error.status)
     except DoorError:
         return JSONResponse({"error": t("error_away")}, 503)

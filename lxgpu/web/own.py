@@ -22,17 +22,13 @@ class Own:
         self._door, self._sessions = door, sessions
         self._asked: dict[tuple[str, int], asyncio.Task[Mapping[str, Any]]] = {}
 
-    async def mine(self, seen: Seen, reader: Reader, *, wait_s: float | None = None, anew: bool = False) -> Mine | None:
+    async def mine(self, seen: Seen, reader: Reader, *, anew: bool = False) -> Mine:
         """One's own things, as the daemon says or, while it is away, as it published them.
 
         Args:
             seen: what was published last.
             reader: whose they are.
-            wait_s: so long it is waited for; None: as long as the door waits.
             anew: what is asked already does not do: something was changed since.
-
-        Returns:
-            None when it did not come in time; the question goes on.
 
         Raises:
             NobodyError: the daemon does not know the session any more.
@@ -41,11 +37,8 @@ class Own:
             return mine_of(seen.found, None, reader.name)
         question = self._question(reader.session, seen.version, anew=anew)
         try:
-            async with asyncio.timeout(wait_s):
-                told = await asyncio.shield(question)
+            told = await asyncio.shield(question)
             return mine_of(seen.found, revive(GuestStatus, told), reader.name)
-        except TimeoutError:
-            return None
         except RefusedError as error:
             if error.status == NO_SESSION:
                 self._sessions.forget(reader.session)

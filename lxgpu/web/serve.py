@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from lxgpu.api.gate import App
 from lxgpu.config.readers import Endpoint
 from lxgpu.config.settings import WebSettings
 from lxgpu.config.shipped import shipped
+from lxgpu.errors import LxgpuError
 from lxgpu.ports import Progress, Texts
 from lxgpu.services.pageplace import is_here, metrics_told, oddities
 from lxgpu.web.app import page
@@ -52,16 +53,26 @@ class Place:
 
 
 class _Server(uvicorn.Server):
-    """A server that says so at the first signal: streams end then, and pages that stay open are not waited for."""
+    """A server that says so at the first signal: streams end then, and pages that stay open are not waited for.
 
-    def __init__(self, config: uvicorn.Config, ends: Callable[[], None]) -> None:
+    `last` ends with it, before the signal has its usual effect, which is the end of the process.
+    """
+
+    def __init__(self, config: uvicorn.Config, ends: Callable[[], None], last: Awaitable[None] | None) -> None:
         super().__init__(config)
-        self._ends = ends
+        self._ends, self._last = ends, last
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal to end."""
         self._ends()
         super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close what is open, and wait for the other one to do so."""
+        self._ends()
+        await super().shutdown(sockets)
+        if self._last is not None:
+            await self._last
 
 
 class _Beside(uvicorn.Server):
@@ -104,12 +115,8 @@ async def _serve(served: WebSettings, web: Web, listening: socket.socket, scrapi
         beside.should_exit = True
 
     scrapes = asyncio.create_task(beside.serve(sockets=[scraping])) if scraping is not None else None
-    try:
-        await _Server(_config(guard(page(web), names), CONNECTIONS, lifespan="on"), ends).serve(sockets=[listening])
-    finally:
-        ends()
-        if scrapes is not None:
-            await scrapes
+    config = _config(guard(page(web), names), CONNECTIONS, lifespan="on")
+    await _Server(config, ends, scrapes).serve(sockets=[listening])
 
 
 def _config(app: App, connections: int, *, lifespan: Literal["on", "off"] = "off") -> uvicorn.Config:
@@ -138,7 +145,13 @@ def _sockets(place: Place, opened: ExitStack) -> tuple[socket.socket, socket.soc
     listening = opened.enter_context(bound(Endpoint(web.listen, web.port), "the page", **ways))
     if web.metrics is None:
         return listening, None
-    ways = {"address": at, "port": f"{at}, which may be off"}
+    if web.metrics.port and web.metrics == Endpoint(web.listen, _port_of(listening)):
+        brief, fix = (
+            f"web.port and {at} are both {web.metrics}",
+            "LXGPU_WEB_METRICS=off, or another port for one of them",
+        )
+        raise LxgpuError("unavailable", brief, fix=fix)
+    ways = {"address": at, "port": f"{at} (or LXGPU_WEB_METRICS), which may be off"}
     return listening, opened.enter_context(bound(web.metrics, "metrics", **ways))
 
 

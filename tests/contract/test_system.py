@@ -142,7 +142,7 @@ def test_a_waiting_one_gets_it_as_soon_as_it_is_free(tmp_path):
     started = time.monotonic()
     waiting.join()
     assert order == [True]
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 10
 
 
 def test_a_lock_of_a_name_that_comes_once_leaves_nothing(tmp_path):

@@ -16,11 +16,12 @@
   };
   const ask = async (path, fields) => {
     const answer = await fetch(path, { method: "POST", body: new URLSearchParams(fields), credentials: "same-origin" });
-    let told = {};
+    const text = await answer.text();
+    let told = { error: text };
     try {
-      told = await answer.json();
+      told = JSON.parse(text);
     } catch {
-      told = { error: await answer.text().catch(() => "") };
+      // A proxy's own page, or plain words.
     }
     if (!answer.ok) throw new Error(told.error || String(answer.status));
     return told;

@@ -164,7 +164,7 @@ def test_an_operation_that_goes_on_is_unknown_at_the_deadline(server, engine):
     server.say("GET", "/1.0/operations/op1/wait", (200, RUNNING))
     begun = time.monotonic()
     assert code_of(lambda: change(engine)) == "outcome_unknown"
-    assert 0.35 < time.monotonic() - begun < 2
+    assert 0.35 < time.monotonic() - begun < 10
 
 
 def test_an_error_in_place_of_an_operation_is_looked_into(server, engine):
@@ -209,7 +209,7 @@ def test_an_instance_that_stays_busy_is_a_conflict_at_the_deadline(server, engin
     )
     begun = time.monotonic()
     assert code_of(lambda: change(engine)) == "conflict"
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
 
 
 def test_any_other_refusal_is_not_repeated(server, engine):

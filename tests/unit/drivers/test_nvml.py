@@ -66,7 +66,7 @@ def test_a_hanging_card_is_the_only_one_lost(library):
     started = time.monotonic()
     found = Nvml(known=lambda: {card.pci: card.uuid for card in CARDS}, card_s=0.4, pass_s=5).sample()
     assert faults(found) == [("GPU-a", None), ("GPU-b", "timeout"), ("GPU-c", None), ("GPU-d", None)]
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 5
 
 
 def test_several_hanging_cards_end_with_the_time_for_all(library):

@@ -183,6 +183,9 @@ def test_a_key_that_an_admin_took_away_does_not_come_back(site, door):
     """The address shows nothing any more, and takes neither that key nor another."""
     text, line = text_of(links.invite(site, "alice")), key_line(site)
     keys.remove(site, "alice", door.key(text, line).fingerprint)
+    with site.write() as tx:
+        for number in range(1200):  # a term's newcomers, who came since
+            tx.event("key_added", f"s{number}", detail={"person": f"s{number}", "key": f"SHA256:{number}"})
     refused(lambda: door.invited(text))
     refused(lambda: door.key(text, line))
     refused(lambda: door.key(text, key_line(site)))

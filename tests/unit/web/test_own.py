@@ -108,22 +108,6 @@ def test_an_answer_that_makes_no_sense_is_none(tmp_path, told):
     assert (shown.live, shown.refused) == (False, "")
 
 
-def test_what_can_be_shown_without_is_not_waited_for(tmp_path):
-    """And the question goes on: who asks again gets its answer."""
-
-    async def asked():
-        async with page_door(tmp_path, {"/v1/status": (200, plain(NOTHING))}) as (daemon, door):
-            own = Own(door, Sessions(door))
-            daemon.free.clear()
-            late = await own.mine(SEEN, ALICE, wait_s=0.01)
-            again = asyncio.create_task(own.mine(SEEN, ALICE))
-            await asyncio.sleep(0)
-            daemon.free.set()
-            return late, (await again).live, daemon.asked.total()
-
-    assert asyncio.run(asked()) == (None, True, 1)
-
-
 @pytest.mark.parametrize(("status", "code"), [(429, "too_often"), (500, "internal")])
 def test_why_nobody_can_say_whose_a_session_is_is_told(tmp_path, status, code):
     """The daemon answered: it is not away."""

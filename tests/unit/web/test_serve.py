@@ -43,6 +43,15 @@ def test_the_port_of_the_metrics_is_taken(tmp_path, taken):
     assert "off" in error.fix
 
 
+def test_one_port_for_both_is_told_as_what_it_is(tmp_path):
+    """No other program is looked for, since it is the page itself that has the port."""
+    with socket.create_server(("127.0.0.1", 0)) as once:
+        port = once.getsockname()[1]
+    error = refused(tmp_path, WebSettings(port=port, metrics=Endpoint("127.0.0.1", port)))
+    assert error.brief == f"web.port and web.metrics in config.yaml are both 127.0.0.1:{port}"
+    assert "LXGPU_WEB_METRICS=off" in error.fix
+
+
 def test_the_address_is_another_machines(tmp_path):
     """The address is set, not the port."""
     error = refused(tmp_path, WebSettings(listen="192.0.2.77"))
