@@ -210,7 +210,9 @@ class FakeCore:
         merged: dict[str, dict[str, str]] = {}
         for profile in found.profiles:
             merged |= self.profiles[profile]
-        return copy.deepcopy(merged | found.devices)
+        return {
+            device: dict(keys) for device, keys in (merged | found.devices).items()
+        }  # deepcopy takes ten times as long
 
     def _new(
         self,

@@ -64,7 +64,7 @@ class FakeInstances(FakeCore):
             project=found.project,
             power=found.power,
             config=dict(found.config),
-            devices=copy.deepcopy(found.devices),
+            devices={device: dict(keys) for device, keys in found.devices.items()},
             expanded_devices=expanded,
             profiles=found.profiles,
             init_pid=found.init_pid if on else None,
