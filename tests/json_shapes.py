@@ -42,7 +42,15 @@ SHAPES: dict[str, object] = {
         "mode": "",
         "health": "",
         "slots": [
-            {"slot": "", "holder": "", "state": "", "lease_until": "", "reservation": "", "memory_used_bytes": 0}
+            {
+                "slot": "",
+                "holder": "",
+                "state": "",
+                "lease_until": "",
+                "reservation": "",
+                "memory_used_bytes": 0,
+                "utilization_percent": 0,
+            }
         ],
         "utilization_percent": 0,
         "memory_used_bytes": 0,

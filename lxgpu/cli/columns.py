@@ -52,7 +52,8 @@ def in_lines(views: Iterable[GpuView]) -> Iterator[GpuView]:
         yield replace(view, slots=(SlotView(view.uuid, None, f"{free} of {len(parts)} parts free"), *others))
         of_all = replace(view, health=None, verdict=None, utilization_percent=None, memory_used_bytes=None)
         for slot in parts:
-            yield replace(of_all, memory_bytes=None, memory_used_bytes=slot.memory_used_bytes, slots=(slot,))
+            use, memory = slot.utilization_percent, slot.memory_used_bytes
+            yield replace(of_all, memory_bytes=None, memory_used_bytes=memory, utilization_percent=use, slots=(slot,))
 
 
 def _lent(item: object) -> str:
@@ -73,11 +74,13 @@ def gpu_columns(
         view = _gpu(item)
         return lent_as(view.model, _lent(view)) if people and view.model else view.model
 
-    noted = (
-        (Column("NOTE", lambda item: notes.get(_gpu(item).uuid) or None),)
-        if form == "csv" or any(notes.values())
-        else ()
-    )
+    def note(item: object) -> str | None:
+        view = _gpu(item)
+        one_part = len(view.slots) == 1 and is_part(view.slots[0].slot)
+        told = [*([] if one_part else [view.uuid]), *(slot.slot for slot in view.slots)]
+        return "; ".join(dict.fromkeys(text for name in told if (text := notes.get(name)))) or None
+
+    noted = (Column("NOTE", note),) if form == "csv" or any(notes.values()) else ()
     whole = (Column("UUID", "uuid", wide=True),) if form == "wide" else ()
     return (
         Column("GPU", _lent if people else "uuid", text=lambda uuid: names.get(uuid) or str(uuid)),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lxgpu import wiring
@@ -11,16 +11,19 @@ from lxgpu.cli.params import When
 from lxgpu.cli.screen import Screen
 from lxgpu.cli.times import Times, lab_times
 from lxgpu.errors import LxgpuError
+from lxgpu.model.gpu import is_part
 from lxgpu.model.instance import Instance
 from lxgpu.model.operation import Event
 from lxgpu.model.quota import Policy
 from lxgpu.model.snapshot import Records
+from lxgpu.policy.guard import ENDED, OVER
 from lxgpu.policy.resolve import find_gpu
 from lxgpu.services import looking, overview, report, unknown
 from lxgpu.services.cards import Cards, card_views, past_views
 from lxgpu.services.cardviews import GpuView
 from lxgpu.services.idleviews import published_idle, published_verdicts
 from lxgpu.services.looking import Look
+from lxgpu.services.memorywords import NEWS, about_memory
 from lxgpu.services.overview import StatusView
 from lxgpu.services.statusfile import Published
 from lxgpu.services.unknown import meant
@@ -69,7 +72,21 @@ def scene(screen: Screen, *, quiet: bool = False) -> Scene:
         _say(screen, look)
     judged = published_verdicts(str(wiring.settings().state_dir))
     cards = card_views(rows, look.seen, look.readings, mode=_modes(policy), judged=judged)
+    cards = replace(cards, notes={**cards.notes, **_of_memory(cards.views, times)})
     return Scene(cards=cards, times=times, moment=times.now, records=rows, policy=policy, look=look)
+
+
+def _of_memory(views: Iterable[GpuView], times: Times) -> dict[str, str]:
+    """What the memory guard has to say of parts of cards that are held, newest first, by their names."""
+    held = {slot.slot: slot.holder for view in views for slot in view.slots if is_part(slot.slot) and slot.holder}
+    if not held:
+        return {}
+    events = wiring.inventory(read_only=True).events(since=times.now - NEWS, kinds=(OVER, ENDED))
+    mine = [event for event in events if held.get(str(event.detail.get("gpu"))) == event.subject]
+    said: dict[str, str] = {}
+    for one in about_memory(mine, held, show=times.show, now=times.now):
+        said[one.subject] = f"{said[one.subject]}; {one.text}" if one.subject in said else one.text
+    return said
 
 
 def scene_at(screen: Screen, when: When) -> Scene:

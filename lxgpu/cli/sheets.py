@@ -79,7 +79,7 @@ def gpu_sheet(scene: Scene, view: GpuView, events: Sequence[Event]) -> Sheet:
         ("address", [f"{view.pci or '-'}, NVML index {cell(view.index)}"]),
         ("health", [(view.health or "not known") + (f": {note}" if note else "")]),
         ("mode", [view.mode] if view.mode else []),
-        ("holder", [_slot_line(slot, times) for slot in view.slots]),
+        ("holder", [_slot_line(slot, times, scene.cards.notes.get(slot.slot, "")) for slot in view.slots]),
         ("use", [f"{view.verdict or 'not known'}, utilisation {cell(view.utilization_percent)}%, {memory}"]),
         ("processes", _processes(view)),
         ("history", event_lines(events[:_LAST], times)),
@@ -172,14 +172,16 @@ def _holds(view: InstanceView, times: Times) -> list[str]:
     ]
 
 
-def _slot_line(slot: SlotView, times: Times) -> str:
+def _slot_line(slot: SlotView, times: Times, note: str) -> str:
     text = slot.state or "not known"
     if slot.holder:
         text = f"{slot.holder} ({text})"
     part = slot.slot.partition("/")[2]
-    memory = f", {_size(slot.memory_used_bytes)} in use" if part and slot.holder else ""
     text += f" until {times.until(slot.lease_until)}" if slot.lease_until else ""
-    return (f"{part} " if part else "") + text + memory
+    if not part or not slot.holder:
+        return (f"{part} " if part else "") + text
+    use = f"{cell(slot.utilization_percent)}%, {_size(slot.memory_used_bytes)} in use"
+    return f"{part} {text}, {use}" + (f"; {note}" if note else "")
 
 
 def _processes(view: GpuView) -> list[str]:

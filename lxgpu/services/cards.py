@@ -24,7 +24,7 @@ _TOLD = frozenset({"held", "closed", "quarantined"})
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """All cards, with the reason of each that is not free and not simply held, by UUID."""
+    """All cards; `notes` say why one is not free and not simply held, by UUID, or what is to be known of a part."""
 
     views: tuple[GpuView, ...]
     notes: Mapping[str, str]
@@ -54,14 +54,14 @@ def card_views(
         gone = [uuid for uuid in {**remembered, **_held_cards(records)} if uuid not in present]
         blocked |= {uuid: Reason("missing", _gone(remembered.get(uuid))) for uuid in gone}
     strange = _strange(records, seen)
-    used = _memory(records, readings)
+    used = {item.uuid: item for item in lent_readings(readings, records).items} if readings else {}
     views = []
     for uuid in {**remembered, **_held_cards(records), **present}:
         reading = readings.of(uuid) if readings else None
         trouble = blocked.get(uuid)
         health = _health(records, uuid, trouble, reading)
         slots = _slots(records, uuid, blocked, strange.get(uuid, ()), known=seen is not None)
-        slots = tuple(replace(slot, memory_used_bytes=used.get(slot.slot)) for slot in slots)
+        slots = tuple(_used(slot, used.get(slot.slot)) for slot in slots)
         source = present.get(uuid) or remembered.get(uuid)
         host = seen.host if seen and uuid in present else source.host if source else None
         view = _view(uuid, source, reading, slots, host=host, mode=_mode(records, uuid, mode), health=health)
@@ -182,9 +182,11 @@ def _slots(
     return (*sorted([*held, *free], key=lambda view: view.slot), *passed)
 
 
-def _memory(records: Records, readings: Readings | None) -> dict[str, int | None]:
-    """The memory in use by slot; whose it is on a card that is attached without lxgpu nobody knows."""
-    return {item.uuid: item.memory_used_bytes for item in lent_readings(readings, records).items} if readings else {}
+def _used(slot: SlotView, reading: Reading | None) -> SlotView:
+    """A slot with its use; whose that of a card is which is attached without lxgpu nobody knows."""
+    if reading is None:
+        return slot
+    return replace(slot, memory_used_bytes=reading.memory_used_bytes, utilization_percent=reading.utilization_percent)
 
 
 def _mode(records: Records, uuid: str, mode: Callable[[str], str | None]) -> str | None:

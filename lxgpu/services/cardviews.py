@@ -19,7 +19,8 @@ class SlotView:
 
     `state` is free, the state of the holder's assignment (attaching, active, warned, releasing, quarantined), or why
     nobody holds it: promised, closed, quarantined, sick, missing; None: LXD does not answer. `memory_used_bytes` of a
-    part of a card is what its holder's processes take.
+    part of a card is what its holder's processes take, `utilization_percent` 0 while none of them computes, else the
+    card's: NVML does not tell them apart.
     """
 
     slot: str
@@ -28,6 +29,7 @@ class SlotView:
     lease_until: datetime | None = None
     reservation: str | None = None
     memory_used_bytes: int | None = None
+    utilization_percent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from lxgpu.model.operation import Event
 from lxgpu.policy.guard import ENDED, OVER
 from lxgpu.services.explain import ReasonView, Show, fact
 
-_NEWS = timedelta(hours=1)
+NEWS = timedelta(hours=1)
 """What is older than this explains nothing of the present."""
 
 
@@ -26,7 +26,7 @@ def about_memory(events: Iterable[Event], slots: Collection[str], *, show: Show,
     said = set()
     for event in events:
         slot = str(event.detail.get("gpu"))
-        if event.kind in {OVER, ENDED} and slot in slots and (event.kind, slot) not in said and now - event.at <= _NEWS:
+        if event.kind in {OVER, ENDED} and slot in slots and (event.kind, slot) not in said and now - event.at <= NEWS:
             said.add((event.kind, slot))
             yield fact(slot, event.kind, _in_words(event, show), event)
 

@@ -124,8 +124,8 @@ def test_ctrl_c_while_it_is_made(house: House, moment: str) -> None:
         assert any(moment in line for line in process.stderr)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        assert process.returncode == 130
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 130, told
     nothing_left(house)
 
 

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from house import House, house_for, numbers_of, until
@@ -106,6 +107,24 @@ def work(house: House, *names: str) -> dict[str, Job]:
     return {name: start_job(house.lab, JobSpec(instance=name, gpu=shared(house).uuid)) for name in names}
 
 
+def slots_of(house: House) -> list[dict[str, Any]]:
+    """The parts of the card as `gpus` lists them."""
+    (row,) = [row for row in house.ok("gpus", "-o", "json").items if row["uuid"] == shared(house).uuid]
+    return list(row["slots"])
+
+
+def share_of(house: House) -> int:
+    """A part's share of the card's memory in bytes."""
+    (row,) = [row for row in house.ok("gpus", "-o", "json").items if row["uuid"] == shared(house).uuid]
+    return int(row["memory_bytes"]) // 4
+
+
+def kinds(house: House, name: str, kind: str) -> list[tuple[str, str]]:
+    """What the history says of that kind about a container, with the signals that were sent."""
+    rows = house.ok("history", "--subject", name, "-o", "json").items
+    return [(row["kind"], row["detail"].get("signal", "")) for row in rows if row["kind"] == kind]
+
+
 def runs(job: Job) -> bool:
     """Whether a job's process is there and no zombie."""
     try:
@@ -193,6 +212,47 @@ def test_a_restart_and_a_rebuilt_inventory_keep_the_parts(house: House) -> None:
     tick(house)
     assert parts(house) == before
     assert runs(job)
+
+
+def test_who_oversteps_is_warned_then_ended_and_the_others_work_on(house: House) -> None:
+    """Four on one card, each line with its own use: what bob took too much with ends, and his older work stays."""
+    lend(house, *FOUR)
+    jobs, share = work(house, *FOUR), share_of(house)
+    tick(house)
+    used = {slot["holder"]: slot["memory_used_bytes"] for slot in slots_of(house)}
+    assert used == dict.fromkeys(FOUR, 1024**3)
+    greedy = start_job(house.lab, JobSpec(instance="bob", gpu=shared(house).uuid, memory_bytes=share))
+    assert until(lambda: tick(house) and kinds(house, "bob", "memory_over"), limit_s=30)
+    assert runs(greedy)
+    listed = house.ok("gpus").out
+    (line,) = [line for line in listed.splitlines() if " bob " in line]
+    assert "its newest programs are ended" in line, listed
+    assert [line.split()[0][-4:] for line in listed.splitlines() if "1/4 of" in line] == [
+        "/1/4",
+        "/2/4",
+        "/3/4",
+        "/4/4",
+    ]
+    assert until(lambda: tick(house) and not runs(greedy), limit_s=60)
+    assert {name for name in FOUR if runs(jobs[name])} == set(FOUR), "a neighbour or bob's older program was ended"
+    assert kinds(house, "bob", "memory_ended") == [("memory_ended", "TERM")]
+    assert all(not kinds(house, name, "memory_ended") for name in FOUR if name != "bob")
+    near = house.ok("history", "--subject", "alice", "-o", "json").items
+    assert [row["rule"] for row in near if row["kind"] == "told"] == ["memory_neighbour"]
+    assert "got TERM" in house.ok("gpu", "show", shared(house).uuid).out
+
+
+def test_a_run_has_a_part_and_leaves_nothing(house: House) -> None:
+    """The status of `lxgpu run --gpus 0.25` passes through; alice's own part works on, and the run's is free again."""
+    lend(house, "alice")
+    job = work(house, "alice")["alice"]
+    node = shared(house).nodes[0].path
+    ran = house.run("run", "--owner", "alice", "--gpus", "0.25", "--", "sh", "-c", f": <{node} && exit 7")
+    assert ran.status == 7, ran.err
+    assert not [name for name in house.instances() if name.startswith("run-")]
+    assert parts(house).keys() == {"alice"}
+    assert runs(job)
+    lend(house, "bob", "carol", "dave")
 
 
 def test_whole_again_once_nobody_has_any_of_it(house: House) -> None:
