@@ -205,7 +205,8 @@ def _site(folder: Path, inventory: Inventory) -> Site:
         "unix_groups": lambda _person: frozenset[str](),
         "say": lambda _text: None,
     }
-    fields = ["login", "texts", "notify", "parker", "locks", "kernel_log", "profile", "nvidia", "guest", "host_uid"]
+    fields = ["login", "texts", "notify", "parker", "brake", "locks", "kernel_log", "profile", "nvidia"]
+    fields += ["guest", "host_uid"]
     return Site(
         host="gpu1", inventory=inventory, clock=clock, settings=settings, actor="bench",
         **there, **cast("dict[str, Any]", dict.fromkeys(fields)),

@@ -61,6 +61,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     from lxgpu.drivers.system import SystemClock  # noqa: PLC0415
     from lxgpu.drivers.systemd import ServiceManager  # noqa: PLC0415
     from lxgpu.drivers.wake import Wake  # noqa: PLC0415
+    from lxgpu.sentry import Keeper  # noqa: PLC0415
     from lxgpu.services.alerts import Alerts  # noqa: PLC0415
     from lxgpu.services.alertsight import sight  # noqa: PLC0415
     from lxgpu.services.daemon import Callbacks, Daemon  # noqa: PLC0415
@@ -73,7 +74,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     statusfile.open_to_readers(chosen.state_dir)
     wake = Wake(chosen.run_dir, also=stop.handle)
     alive = _signs_of_life(manager)
-    clock, alerts = StoppableClock(stop, alive), Alerts()
+    clock, alerts, keeper = StoppableClock(stop, alive), Alerts(), Keeper(wake.poke, say)
 
     def pace() -> float:
         return every_s(watch.current())
@@ -91,7 +92,10 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
         callbacks=Callbacks(
             alive=lambda line: manager.tell("WATCHDOG=1", f"STATUS={line}"),
             told=told,
-            others=doors(wake.poke, guest_folder=wiring.guest_folder, page_folder=wiring.page_folder),
+            others={
+                "borrowing": keeper.turn,
+                **doors(wake.poke, guest_folder=wiring.guest_folder, page_folder=wiring.page_folder),
+            },
             late=partial(_late, alerts, lambda: _site(say, SystemClock(), watch.current)),
             alerts=lambda site, found: alerts.look(site, sight(found, site.policy().rules)),
         ),
@@ -116,6 +120,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     except StoppedError:
         say(f"stopped in the midst of a step; {_LEFT}")
     finally:
+        keeper.end()
         ended.set()
         only.close()
     say("the daemon has ended")

@@ -175,6 +175,7 @@ def warm() -> None:
 def site(say: Progress, *, read_only: bool = False, store: Inventory | None = None) -> Site:
     """Everything a use case works with, on this host; `store` in the place of its inventory."""
     from lxgpu.drivers.board import FolderBoard  # noqa: PLC0415
+    from lxgpu.drivers.brake import FreezerBrake  # noqa: PLC0415
     from lxgpu.drivers.kernel_log import LocalKernelLog  # noqa: PLC0415
     from lxgpu.drivers.login import ParamikoLogin  # noqa: PLC0415
     from lxgpu.drivers.notify import ChannelNotifier  # noqa: PLC0415
@@ -195,6 +196,7 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
         notify=ChannelNotifier((one.kind, one.to, one.sender) for one in chosen.channels),
         board=FolderBoard(guest_folder),
         parker=CudaCheckpoint(),
+        brake=FreezerBrake(),
         kernel_log=LocalKernelLog(chosen.kernel_log, memory=chosen.run_dir / "kernel-log.json", boot_id=host.boot_id),
         settings=chosen,
         policy=cache(lambda: policy(say)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,7 @@ from lxgpu.model.cardnames import n_held
 
 if TYPE_CHECKING:
     from lxgpu.cli.params import GpuCount
+    from lxgpu.model.request import GpuRequest
     from lxgpu.services.site import Site
 
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 @click.option("--model", default="*", metavar="GLOB", help="Only cards whose model matches, as 'A100*'.")
 @click.option("--class", "class_name", default="", help="Priority class of the cards; the person's own unless said.")
 @click.option("--for", "lease_s", type=params.DURATION, help="Lease of the cards, as 3d.")
+@click.option(
+    "--borrow", is_flag=True, help="Cards that others leave idle and lend on: what runs there may stop any time."
+)
 @params.change
 @params.output
 def attach(
@@ -38,10 +43,15 @@ def attach(
     model: str,
     class_name: str,
     lease_s: int | None,
+    borrow: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Lend free cards to NAME, running or not; displaces nobody."""
+    """Lend free cards to NAME, running or not; displaces nobody.
+
+    With --borrow cards that somebody else holds and leaves idle, where the policy lets both do so. The holder keeps the
+    card: what runs there is stopped when the holder works, and ended when that lasts.
+    """
     del yes  # nobody loses anything by it
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
@@ -58,6 +68,11 @@ def attach(
     number, more = (count.number, count.more) if count else (len(cards), True)
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))
+        if borrow:
+            _borrow(out, site, replace(request, more=number), lease_s=lease_s, dry_run=dry_run)
+            steps.done(name, "borrowed; what runs on it may stop at any moment")
+            show_created(out, site, [name])
+            return
         if dry_run:
             _, plan, _ = lending.plan_attach(site, name, number=number, more=more, request=request)
             rehearsed(out, site.policy(), (f"attach {name}", plan))
@@ -84,11 +99,11 @@ def release(
     """Give cards of NAME back; the container lives on.
 
     What still holds a card is asked to end, then ended; the card is free once nothing holds it. A card in use is
-    given back only when it is named, or with --yes.
+    given back only when it is named, or with --yes. With --all, or by name, borrowed cards go back too.
     """
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
-    from lxgpu.services import lending  # noqa: PLC0415
+    from lxgpu.services import borrowed, lending  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     if sum((count is not None, bool(cards), everything)) != 1:
@@ -101,9 +116,38 @@ def release(
             rehearsed(out, site.policy(), (f"release {name}", plan))
             return
         recover(site)
-        taken = lending.release(site, name, count=count, uuids=cards, busy=yes)
+        back = borrowed.give_back(site, name, cards) if count is None else ()
+        own = tuple(card for card in cards if card not in back)
+        taken = bool(back)
+        if own or not cards:
+            taken |= lending.release(site, name, count=count, uuids=own, busy=yes)
         steps.done(name, "given back" if taken else "it holds no GPU, so nothing was given back")
     show_created(out, site, [name])
+
+
+def _borrow(out: Output, site: Site, request: GpuRequest, *, lease_s: int | None, dry_run: bool) -> None:
+    """Cards that others leave idle, open when this returns."""
+    from lxgpu import resident  # noqa: PLC0415
+    from lxgpu.services import borrowing  # noqa: PLC0415
+    from lxgpu.services.recover import recover  # noqa: PLC0415
+    from lxgpu.services.refusal import Asked, recording  # noqa: PLC0415
+
+    if lease_s is not None:
+        why = "what is borrowed is had until its holder comes back"
+        raise LxgpuError("usage", "--for does not go with --borrow", why=why, fix="leave --for out")
+    if dry_run:
+        _, plan, _ = borrowing.plan_borrow(site, request)
+        rehearsed(out, site.policy(), (f"borrow for {request.instance}", plan))
+        return
+    if not resident.status().running:
+        why = "it is the daemon that stops who has borrowed when the holder works"
+        fix = "start it: systemctl start lxgpu, or lxgpu daemon run"
+        raise LxgpuError("unavailable", "idle cards are lent on only while the daemon runs", why=why, fix=fix)
+    recover(site)
+    with recording(site, request.instance, Asked(request.more)):
+        rows = borrowing.borrow(site, request)
+        resident.poke()
+        borrowing.opened(site, rows)
 
 
 def _enough(site: Site, name: str, lease_s: int | None) -> str:

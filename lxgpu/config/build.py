@@ -15,6 +15,7 @@ from lxgpu.model.rules import (
     AlertRules,
     Allowance,
     BookingRules,
+    BorrowRules,
     CardRule,
     ForecastRules,
     ForecastUse,
@@ -68,6 +69,7 @@ def build_terms(plain: Plain | None, zone: tzinfo) -> Terms:
             "cpu": int,
             "processes": int,
             "mail": str,
+            "lend_idle": bool,
         },
     )
     values |= _renamed(
@@ -94,7 +96,15 @@ def moment(text: str, zone: tzinfo) -> datetime:
 
 def _class(name: str, entry: Plain) -> PriorityClass:
     values = _pick(
-        entry, {"priority": int, "preemptible": bool, "who": tuple, "max_gpus": int, "preemption_threshold": int}
+        entry,
+        {
+            "priority": int,
+            "preemptible": bool,
+            "who": tuple,
+            "max_gpus": int,
+            "preemption_threshold": int,
+            "borrow": bool,
+        },
     )
     values |= _seconds(entry, "min_runtime", "grace", "term_wait")
     values |= _renamed(entry, {"max_preemptions": ("max_preemptions", _count_per)})
@@ -185,7 +195,13 @@ def _bookings(entry: Plain) -> BookingRules:
 def _sharing(entry: Plain) -> SharingRules:
     timeshare = _section(entry, "timeshare")
     values = _pick(entry, {"default": Mode}) | _pick(timeshare, {"slots": int, "memory_guard": MemoryGuard})
-    return SharingRules(**values)
+    return SharingRules(borrow=_borrow(_section(entry, "borrow")), **values)
+
+
+def _borrow(entry: Plain) -> BorrowRules:
+    share = str(entry.get("reserve", "%")).endswith("%")
+    reserve = ("reserve_percent", parse_percent) if share else ("reserve_bytes", parse_size)
+    return BorrowRules(**_seconds(entry, "idle", "yield_end"), **_renamed(entry, {"reserve": reserve}))
 
 
 def _card(entry: Plain, sharing: SharingRules) -> CardRule:

@@ -127,9 +127,14 @@ def _absolute(text: str) -> None:
         raise LxgpuError("usage", f"{text!r} is no path", why="a path starts with / and has no . or .. in it")
 
 
+def _reserve(text: str) -> None:
+    parse_percent(text) if text.endswith("%") else parse_size(text)
+
+
 Duration = Annotated[str, reads(parse_duration), Field(examples=["30s", "90m", "4h", "2d", "1d12h"])]
 Size = Annotated[str, reads(parse_size), Field(examples=["512MiB", "64GiB", "2GB"])]
 Percent = Annotated[str, reads(parse_percent), Field(examples=["90%"])]
+Reserve = Annotated[str, reads(_reserve), Field(examples=["10%", "4GiB"])]
 CountPer = Annotated[str, reads(parse_count_per), Field(examples=["2/1d"])]
 DurationPer = Annotated[str, reads(parse_duration_per), Field(examples=["8h/7d"])]
 Moment = Annotated[str, reads(day_or_utc), Field(examples=["2027-05-01", "2027-05-01T09:00:00Z"])]

@@ -27,6 +27,7 @@ from lxgpu.config.fields import (
     PerGpuEntry,
     Person,
     Processes,
+    Reserve,
     Size,
     Slice,
     Strict,
@@ -50,6 +51,7 @@ class ClassEntry(Strict):
         "Only classes of this priority and above may take from this one.", ge=0, le=1000
     )
     max_preemptions: CountPer = optional("How often one person may be hit, as 2/1d.")
+    borrow: bool = optional("Whether it may work on cards that others leave idle and lend on.", default=False)
 
 
 class TermsEntry(Strict):
@@ -67,6 +69,7 @@ class TermsEntry(Strict):
     processes: Processes = optional("Processes of a container.")
     per_gpu: Annotated[PerGpuEntry, SECTION] = optional("What each card adds to that.")
     gpu_hours: CountPer = optional("GPU-hours in a sliding window, as 200/30d.")
+    lend_idle: bool = optional("Whether their cards are lent on while they leave them idle.")
     until: Moment = optional("When this ends (a date: its start).")
 
 
@@ -143,11 +146,20 @@ class TimeshareEntry(Strict):
     memory_guard: Literal["kill", "warn", "off"] = "kill"
 
 
+class BorrowEntry(Strict):
+    """When a card that its holder leaves idle is lent on."""
+
+    idle: Duration = optional("So long it must have been idle.", default="5m")
+    reserve: Reserve = optional("Memory that stays free for the holder: a share or a size.", default="10%")
+    yield_end: Duration = optional("The borrower ends when the holder still works after this.", default="30s")
+
+
 class SharingEntry(Strict):
     """How cards are shared that `gpus` does not name."""
 
     default: Literal["exclusive", "timeshare"] = "exclusive"
     timeshare: Annotated[TimeshareEntry, SECTION] = optional()
+    borrow: Annotated[BorrowEntry, SECTION] = optional()
 
 
 class CardEntry(Strict):

@@ -30,15 +30,18 @@ _INFO_BYTES = 232
 _INFO_NAME_AT = 64
 
 
-def attach(directory: Path, denied: Iterable[tuple[int, int]], *, replace_nameless: bool = False) -> None:
+def attach(
+    directory: Path, denied: Iterable[tuple[int, int]], *, replace_nameless: bool = False, beside: bool = False
+) -> None:
     """Let nobody in the cgroup open the devices (major, minor); everything else is as it was before.
 
     The new rule is in force before the old one goes, so there is no moment without any. With
-    `replace_nameless` a program without a name goes too: liblxc's own, made from `lxc.cgroup2.devices` lines.
+    `replace_nameless` a program without a name goes too: liblxc's own, made from `lxc.cgroup2.devices` lines. `beside`
+    the one there the new one takes more away; the next one that is not replaces both.
     """
     replaced = {NAME, b""} if replace_nameless else {NAME}
     with _opened(directory) as cgroup:
-        former = [number for number in _attached(cgroup) if _name(number) in replaced]
+        former = [] if beside else [number for number in _attached(cgroup) if _name(number) in replaced]
         numbers = sorted(set(denied))
         if numbers:
             program = _load(_instructions(numbers))

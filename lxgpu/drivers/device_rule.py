@@ -8,8 +8,8 @@ and security/device_cgroup.c; `device_bpf` for version 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lxgpu.drivers import device_bpf
@@ -39,16 +39,38 @@ def set_rule(
     """
     if mode == "off":
         return
-    tops = {name: top for name in _CONTROLLERS[mode] if (top := cgroups.top(init, name)) is not None and top.is_dir()}
-    if not tops:
-        raise no_cgroup(init)
-    name, top = next(iter(tops.items()))
-    try:
+    name, top = _place(cgroups, init, mode)
+    with _told(init, top):
         if name == DEVICES:
             _set_v1(top, denied, allowed)
         else:
-            numbers = {(node.major, node.minor) for node in denied}
-            device_bpf.attach(top, numbers, replace_nameless=_unprivileged(init))
+            device_bpf.attach(top, _numbers(denied), replace_nameless=_unprivileged(init))
+
+
+def deny(cgroups: Cgroups, init: int, nodes: Iterable[DeviceNode], *, mode: str = "auto") -> None:
+    """Let nothing in a running instance open these nodes either; as `set_rule` otherwise."""
+    if mode == "off":
+        return
+    name, top = _place(cgroups, init, mode)
+    with _told(init, top):
+        if name == DEVICES:
+            _set_v1(top, nodes, ())
+        else:
+            device_bpf.attach(top, _numbers(nodes), beside=True)
+
+
+def _place(cgroups: Cgroups, init: int, mode: str) -> tuple[str, Path]:
+    """The controller whose rule counts for an instance, and its directory there."""
+    tops = {name: top for name in _CONTROLLERS[mode] if (top := cgroups.top(init, name)) is not None and top.is_dir()}
+    if not tops:
+        raise no_cgroup(init)
+    return next(iter(tops.items()))
+
+
+@contextmanager
+def _told(init: int, top: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         if not top.is_dir():
             raise no_cgroup(init) from error
@@ -58,6 +80,10 @@ def set_rule(
             why=f"{top}: {error.strerror}",
             fix="lxgpu has to run as root, outside of any container",
         ) from error
+
+
+def _numbers(nodes: Iterable[DeviceNode]) -> set[tuple[int, int]]:
+    return {(node.major, node.minor) for node in nodes}
 
 
 def _set_v1(top: Path, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNode]) -> None:

@@ -16,7 +16,7 @@ from lxgpu.drivers.attribution import Owner, owner_of
 from lxgpu.drivers.cardstamp import card_stamp
 from lxgpu.drivers.cgroups import Cgroups
 from lxgpu.drivers.deadline import Patience, TooLateError
-from lxgpu.drivers.device_rule import set_rule
+from lxgpu.drivers.device_rule import deny, set_rule
 from lxgpu.drivers.holders import Findings, scan
 from lxgpu.drivers.limits import read_limits
 from lxgpu.drivers.listening import listening_ports
@@ -96,6 +96,10 @@ class LocalProbe:
     def set_rule(self, init: int, *, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNode]) -> None:
         """Set the device rule of a running instance: `denied` cannot be opened, `allowed` can."""
         set_rule(self._cgroups, init, denied=denied, allowed=allowed, mode=self._device_rule)
+
+    def deny(self, init: int, nodes: Iterable[DeviceNode]) -> None:
+        """Let nothing in a running instance open these nodes either; the rest of its rule stays as it is."""
+        deny(self._cgroups, init, nodes, mode=self._device_rule)
 
     def holders(
         self,

@@ -19,6 +19,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
+from lxgpu.model.borrowing import Borrowing, BorrowState
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, Key, Limits, Person
 from lxgpu.model.operation import Operation
@@ -40,6 +41,7 @@ _KINDS: tuple[tuple[type[Row], str, tuple[str, ...], str], ...] = (
     (Reservation, "reservations", ("id",), "state IN ('waiting', 'scheduled', 'preparing', 'active')"),
     (Keep, "keeps", ("id",), ""),
     (Notice, "notices", ("id",), "sent_at IS NULL"),
+    (Borrowing, "borrowings", ("id",), "state <> 'closed'"),
 )
 
 
@@ -91,6 +93,8 @@ class Table:
         """The condition of `living`, in Python."""
         if isinstance(row, Assignment):
             return row.state is not AssignmentState.CLOSED
+        if isinstance(row, Borrowing):
+            return row.state is not BorrowState.CLOSED
         if isinstance(row, Reservation):
             return row.open
         if isinstance(row, Notice):

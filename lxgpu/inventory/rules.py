@@ -14,6 +14,7 @@ from typing import Any
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory.rows import tables
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.borrowing import Borrowing
 from lxgpu.model.gpu import WHOLE
 from lxgpu.model.instance import Instance, InstanceState, Person
 from lxgpu.model.operation import Operation
@@ -129,6 +130,12 @@ RULES: tuple[Rule, ...] = (
             f"{new.slot} cannot be lent to {new.instance}, which holds {held.slot}",
             "an instance has one part of a card at most",
         ),
+    ),
+    Rule(
+        "card_borrower",
+        Borrowing,
+        lambda row: row.slot.card if row.live else None,
+        lambda new, held: (f"{new.slot} is lent on to {held.instance}", "an idle card has one borrower at a time"),
     ),
     Rule("instance_operation", Operation, lambda row: (row.instance or None) if row.live else None, _busy),
 )

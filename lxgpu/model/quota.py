@@ -28,7 +28,7 @@ class Terms:
     `guaranteed` and `limit` count cards, `weight` is the share of fairness, `lease_s` the length of a card's lease
     without a booking, `retain_s` how long a deleted container is kept. `cpu` (cores), `memory_bytes`, `disk_bytes`
     and `processes` are what a container gets; `per_gpu_*` comes on top for each card. `gpu_hours` bounds use over
-    time. `until` is when the person ends.
+    time. `until` is when the person ends. With `lend_idle` their cards are lent on while they leave them idle.
     """
 
     class_name: str | None = None
@@ -46,6 +46,7 @@ class Terms:
     gpu_hours: Allowance | None = None
     until: datetime | None = None
     mail: str | None = None
+    lend_idle: bool | None = None
 
     def over(self, lower: Terms) -> Terms:
         """This level laid over a lower one: what it does not say shines through."""
@@ -73,6 +74,7 @@ BASE_TERMS = Terms(
     processes=16384,
     per_gpu_cpu=8,
     per_gpu_memory_bytes=64 * _GIB,
+    lend_idle=False,
 )
 """What holds where the policy file says nothing at all."""
 
@@ -102,6 +104,7 @@ class Entitlement:
     gpu_hours: Allowance | None = None
     until: datetime | None = None
     mail: str | None = None
+    lend_idle: bool = False
 
     def limits(self, gpus: int) -> Limits:
         """What a container with that many cards gets."""
@@ -278,6 +281,8 @@ class Policy:
     def _better(self, one: object, other: object) -> object:
         if one is None or other is None:
             return other if one is None else one
+        if isinstance(one, bool) and isinstance(other, bool):
+            return one and other  # the one such field is a consent, and one no is enough
         return max(one, other, key=self._worth)
 
     def _worth(self, value: object) -> float:

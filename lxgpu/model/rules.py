@@ -28,7 +28,7 @@ class PriorityClass:
     `who` lists people and `@unix-groups` who may use the class although their own is lower; `max_gpus` is the most
     one person may hold in it (None: no such bound). A holder keeps a card for `min_runtime_s` from each attach, hears
     `grace_s` before it is taken, and has `term_wait_s` between TERM and KILL. Nobody is hit more often than
-    `max_preemptions` for the sake of fairness and priority.
+    `max_preemptions` for the sake of fairness and priority. With `borrow` one may work on cards that others leave idle.
     """
 
     name: str
@@ -41,6 +41,7 @@ class PriorityClass:
     term_wait_s: int = 2 * MINUTE
     preemption_threshold: int | None = None
     max_preemptions: Allowance | None = None
+    borrow: bool = False
 
     def yields_to(self, other: PriorityClass) -> bool:
         """Whether a holder of this class may be taken for a request of the other class, by priority.
@@ -148,12 +149,31 @@ class MemoryGuard(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class BorrowRules:
+    """When a card that its holder leaves idle is lent on, and when the borrower has to go.
+
+    It must have been idle for `idle_s`. So much of its memory is always left to the holder: `reserve_bytes`, or
+    `reserve_percent` of it where that is None. Who still works on it `yield_end_s` after coming back has it alone.
+    """
+
+    idle_s: int = 5 * MINUTE
+    reserve_percent: float = 10.0
+    reserve_bytes: int | None = None
+    yield_end_s: int = 30
+
+    def reserve(self, total_bytes: int) -> int:
+        """The bytes of a card that stay free for its holder."""
+        return int(total_bytes * self.reserve_percent / 100) if self.reserve_bytes is None else self.reserve_bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SharingRules:
-    """The mode of cards that `gpus` does not name, and what a time share is."""
+    """The mode of cards that `gpus` does not name, what a time share is, and how idle cards are lent on."""
 
     default: Mode = Mode.EXCLUSIVE
     slots: int = 4
     memory_guard: MemoryGuard = MemoryGuard.KILL
+    borrow: BorrowRules = field(default_factory=BorrowRules)
 
 
 @dataclass(frozen=True, slots=True)

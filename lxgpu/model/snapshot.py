@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
+from lxgpu.model.borrowing import Borrowing
 from lxgpu.model.gpu import Gpu, Readings, Slot
 from lxgpu.model.instance import Instance, Key, Person, Sighting
 from lxgpu.model.operation import Identity, Operation
@@ -14,7 +15,7 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Keep, Notice, Reservation
 from lxgpu.model.usage import IdleVerdict
 
-Row = Person | Key | Instance | Assignment | SlotRecord | Card | Operation | Reservation | Keep | Notice
+Row = Person | Key | Instance | Assignment | SlotRecord | Card | Operation | Reservation | Keep | Notice | Borrowing
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Records:
     reservations: tuple[Reservation, ...] = ()
     keeps: tuple[Keep, ...] = ()
     notices: tuple[Notice, ...] = ()
+    borrowings: tuple[Borrowing, ...] = ()
 
     def person(self, name: str) -> Person | None:
         """The person of that name."""
@@ -63,6 +65,15 @@ class Records:
     def holder(self, slot: Slot) -> Assignment | None:
         """The live assignment of a slot."""
         return next((row for row in self.assignments if row.slot == slot and row.live), None)
+
+    def meant(self) -> frozenset[tuple[str, str]]:
+        """Which instance is to have which card among its devices: holders and borrowers, with the card's UUID."""
+        held = {(row.instance, row.slot.card) for row in self.assignments if row.live}
+        return frozenset(held | {(row.instance, row.slot.card) for row in self.borrowings if row.live})
+
+    def borrower(self, card: str) -> Borrowing | None:
+        """Who has borrowed the card of that UUID."""
+        return next((row for row in self.borrowings if row.slot.card == card and row.live), None)
 
     def slot(self, slot: Slot) -> SlotRecord | None:
         """What is known of a slot between holders."""

@@ -43,7 +43,7 @@ def findings(records: Records, seen: Observation) -> tuple[Finding, ...]:
 
 def extra_cards(records: Records, seen: Observation) -> dict[str, tuple[Slot, ...]]:
     """Cards that our instances show and do not hold, by instance: the ones to take off again."""
-    meant = {(row.instance, row.slot.card) for row in records.assignments if row.live}
+    meant = records.meant()
     ours = {row.name for row in records.instances}
     extra: dict[str, set[Slot]] = defaultdict(set)
     for holding in holdings(seen):
@@ -82,11 +82,15 @@ def _cards(records: Records, seen: Observation, held: tuple[Holding, ...]) -> It
 
 
 def _sharing(records: Records) -> Mapping[str, set[str]]:
-    """Who holds parts of a divided card, by its UUID."""
+    """Who holds parts of a divided card, or an idle one that is lent on, by its UUID."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for row in records.assignments:
         if row.live and row.slot.part != WHOLE:
             found[row.slot.card].add(row.instance)
+    holders = {row.id: row.instance for row in records.assignments if row.live}
+    for lent in records.borrowings:
+        if lent.assignment in holders:
+            found[lent.slot.card] |= {lent.instance, holders[lent.assignment]}
     return found
 
 

@@ -9,10 +9,11 @@ from lxgpu.ports.host import Holders, HostProbe, Process
 from lxgpu.ports.inventory import Inventory, Tx, VersionMovedError
 from lxgpu.ports.kernel_log import KernelLog, Xid
 from lxgpu.ports.relay import Call, Relay, Streams
-from lxgpu.ports.small import Board, Clock, Locks, Login, Notifier, Parker, Progress, Texts
+from lxgpu.ports.small import Board, Brake, Clock, Locks, Login, Notifier, Parker, Progress, Texts
 
 __all__ = [
     "Board",
+    "Brake",
     "Call",
     "Change",
     "Clock",

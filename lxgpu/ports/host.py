@@ -63,6 +63,9 @@ class HostProbe(Protocol):
     def set_rule(self, init: int, *, denied: Iterable[DeviceNode], allowed: Iterable[DeviceNode]) -> None:
         """Set the device rule of a running instance: `denied` cannot be opened, `allowed` can. Both whole lists."""
 
+    def deny(self, init: int, nodes: Iterable[DeviceNode]) -> None:
+        """Let nothing in a running instance open these nodes either; the rest of its rule stays as it is."""
+
     def holders(
         self,
         inits: Collection[int] | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
@@ -84,6 +84,26 @@ class Board(Protocol):
 
     def remove(self, instance: str) -> None:
         """An instance is gone for good, and its files with it."""
+
+
+class Brake(Protocol):
+    """Makes processes stand still, in a place that their container cannot reach. `key` names whose they are."""
+
+    def hold(self, key: str, init: int, pids: Iterable[int]) -> None:
+        """Let these processes of the container of `init` run no more. Who was killed meanwhile is let out to end.
+
+        Where the host has no freezer for single processes the whole container stands still.
+        Error `unavailable`: they cannot be stopped.
+        """
+
+    def held(self, key: str) -> tuple[Process, ...]:
+        """Who stands still under that key; of a whole container nobody is named."""
+
+    def free(self, key: str, init: int) -> None:
+        """Let all of them go on, and keep nothing of the key; nothing to do without any."""
+
+    def keys(self) -> frozenset[str]:
+        """The keys that anything is kept of, whoever held them."""
 
 
 class Parker(Protocol):

@@ -199,11 +199,11 @@ def _mode(records: Records, uuid: str, mode: Callable[[str], str | None]) -> str
 
 
 def _strange(records: Records, seen: Observation | None) -> dict[str, list[Holding]]:
-    """Cards that instances have without an assignment, ours and others'."""
-    ours = {(row.slot.card, row.instance) for row in records.assignments if row.live}
+    """Cards that instances have without an assignment or a borrowing, ours and others'."""
+    ours = records.meant()
     found: dict[str, list[Holding]] = {}
     for one in holdings(seen) if seen else ():
-        if not (one.ours and one.project == "default" and (one.uuid, one.instance) in ours):
+        if not (one.ours and one.project == "default" and (one.instance, one.uuid) in ours):
             found.setdefault(one.uuid, []).append(one)
     return found
 

@@ -27,6 +27,7 @@ def picture(site: Site, name: str, *, gpus: tuple[Gpu, ...]) -> Picture:
         instance=instance,
         person=person,
         assignments=records.held_by(name),
+        borrowings=tuple(row for row in records.borrowings if row.instance == name),
         gpus=gpus,
         profile=profile,
         settings=site.settings,

@@ -131,11 +131,10 @@ def check_alone(work: Work, wanted: Picture) -> None:
     if not mine:
         return
     parts = {slot.card for slot in wanted.usable if slot.part != WHOLE}
-    shared = {
-        (row.instance, row.slot.card)
-        for row in work.site.inventory.read().assignments
-        if row.live and row.slot.part != WHOLE
-    }
+    records = work.site.inventory.read()
+    shared = {(row.instance, row.slot.card) for row in records.assignments if row.live and row.slot.part != WHOLE}
+    held = {row.id for row in records.held_by(work.name)}
+    lent_on = {(row.instance, row.slot.card) for row in records.borrowings if row.assignment in held}
     sightings = work.site.engine.instances(with_state=False)
     seen = Observation(host=work.site.host, boot_id="", at=work.site.clock.now(), gpus=wanted.gpus, sightings=sightings)
     others = [
@@ -143,6 +142,7 @@ def check_alone(work: Work, wanted: Picture) -> None:
         for holding in holdings(seen)
         if holding.uuid in mine
         and not (holding.uuid in parts and (holding.instance, holding.uuid) in shared)
+        and (holding.instance, holding.uuid) not in lent_on
         and (holding.instance, holding.project) != (work.name, work.site.settings.hosts[0].project)
     ]
     if others:

@@ -10,7 +10,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Instance, InstanceState, Power
 from lxgpu.model.names import LONGEST_NAME
 from lxgpu.ports import Change
-from lxgpu.services import instances, making, slots, taking
+from lxgpu.services import borrowed, instances, making, slots, taking
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.endings import note_promise, promise_trash
 from lxgpu.services.identity import mirror_promises
@@ -136,6 +136,8 @@ def forget(work: Work) -> None:
 DELETE = Recipe(
     kind="delete",
     steps=(
+        Step("lent_on", "", borrowed.off, looks=True),
+        Step("borrowed", "", borrowed.back, looks=True),
         Step("stop", "stopping", stop),
         Step("detach", "", detach),
         Step("fence", "proving its cards free", taking.prove),
@@ -175,6 +177,8 @@ def settle(work: Work) -> None:
 SUSPEND = Recipe(
     kind="suspend",
     steps=(
+        Step("lent_on", "", borrowed.off, looks=True),
+        Step("borrowed", "", borrowed.back, looks=True),
         Step("stop", "stopping", stop),
         Step("detach", "", detach),
         Step("fence", "proving its cards free", taking.prove),

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lxgpu.model.quota import Policy
 from lxgpu.model.snapshot import Observation, Records, Snapshot
+from lxgpu.policy.borrowing import without_borrowers
 from lxgpu.policy.lent import lent
 from lxgpu.services.site import Site
 
@@ -44,9 +45,9 @@ def snapshot(site: Site, *, people: Iterable[str] = (), readings: bool = False) 
 def of(site: Site, seen: Observation, records: Records, *, people: Iterable[str] = ()) -> Snapshot:
     """A Snapshot of what was seen and of rows read by the caller, in a transaction for instance.
 
-    Cards are divided as those rows say.
+    Cards are divided as those rows say, and what borrowers do on them is left out.
     """
-    policy, seen = site.policy(), lent(seen, records)
+    policy, seen = site.policy(), lent(without_borrowers(seen, records), records)
     holders = {row.instance for row in records.assignments}
     concerned = {row.owner for row in records.instances if row.name in holders} | set(people)
     return Snapshot(

@@ -8,7 +8,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Power
 from lxgpu.model.snapshot import Records, Snapshot
 from lxgpu.ports import Tx
-from lxgpu.services import giving, leaving, making, observe
+from lxgpu.services import borrowed, giving, leaving, making, observe
 from lxgpu.services.begin import decided, make_way, new_operation
 from lxgpu.services.configure import configure, picture
 from lxgpu.services.identity import ensure_identity
@@ -62,8 +62,9 @@ _START = (
     Step("account", "", making.refresh_account),
 )
 START = Recipe(kind="start", steps=_START)
-STOP = Recipe(kind="stop", steps=(Step("stop", "stopping", stop),))
-RESTART = Recipe(kind="restart", steps=(Step("stop", "stopping", stop), *_START))
+_STOP = (Step("borrowed", "", borrowed.back, looks=True), Step("stop", "stopping", stop))
+STOP = Recipe(kind="stop", steps=_STOP)
+RESTART = Recipe(kind="restart", steps=(*_STOP, *_START))
 
 
 def start(site: Site, name: str) -> None:

@@ -92,6 +92,7 @@ def _replace(tx: Tx, found: Found, identity: Identity) -> None:
     old = tx.records
     rows: Iterable[Row] = (
         *old.assignments,
+        *old.borrowings,
         *old.operations,
         *old.reservations,
         *old.keeps,

@@ -14,6 +14,7 @@ from lxgpu.model.quota import Policy
 from lxgpu.model.rules import IdleRules
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.model.usage import IdleVerdict, Sample, Use
+from lxgpu.policy.borrowing import without_borrowers
 from lxgpu.policy.idleness import LOOK_S, judge, pace
 from lxgpu.policy.lent import lent
 from lxgpu.services.site import Site
@@ -31,7 +32,8 @@ def take_samples(site: Site, seen: Observation, records: Records) -> None:
     """
     if seen.readings is None:
         return
-    of_cards = {reading.uuid: reading for reading in seen.readings.items if reading.uuid}
+    seen = without_borrowers(seen, records)
+    of_cards = {reading.uuid: reading for reading in seen.readings.items if reading.uuid} if seen.readings else {}
     seen = lent(seen, records)
     holders: dict[str, list[str]] = {}
     for row in records.assignments:

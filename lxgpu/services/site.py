@@ -11,6 +11,7 @@ from lxgpu.config.settings import Settings
 from lxgpu.model.quota import Policy
 from lxgpu.ports import (
     Board,
+    Brake,
     Clock,
     Engine,
     HostProbe,
@@ -36,7 +37,7 @@ class Site:
     `policy`, `profile`, `nvidia` (the configuration that mounts the driver's libraries), `guest` (a container's folder
     on this host), `unix_groups` and `host_uid` are called when needed, since they cost time. `actor` is who gave the
     command. `say` tells people about progress. `notify` reaches people outside, `board` is what they see inside.
-    `parker` keeps programs alive while their cards are away.
+    `parker` keeps programs alive while their cards are away, `brake` lets those of borrowers stand still.
     `kernel_log` tells of faults of cards, `watch` is what this process remembers of its looks at them.
     `cards` is what this process remembers of the host's cards, `use` of how busy they were.
     `alive` is called in the midst of long work, for who watches that it goes on.
@@ -53,6 +54,7 @@ class Site:
     notify: Notifier
     board: Board
     parker: Parker
+    brake: Brake
     kernel_log: KernelLog
     settings: Settings
     policy: Callable[[], Policy]

@@ -16,7 +16,7 @@ from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import InstanceState, Sighting
 from lxgpu.model.layout import whole
 from lxgpu.ports import Holders, Process
-from lxgpu.services import fence, hooks, parking, slots
+from lxgpu.services import borrowed, fence, hooks, parking, slots
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.identity import mirror_promises
 from lxgpu.services.recipes import Step, Wait, Work
@@ -204,7 +204,8 @@ def prove(work: Work) -> Wait | None:
 
 def _look(work: Work, *, at_once: bool = False) -> fence.Look:
     seen = [] if work.left is None else [work.left]
-    return fence.look(work.site, _cards(work), suspects=[work.name], seen=seen, at_once=at_once)
+    names = [work.name, *work.texts("borrowers")]
+    return fence.look(work.site, _cards(work), suspects=names, seen=seen, at_once=at_once)
 
 
 def _close(work: Work, free: list[SlotRecord]) -> None:
@@ -221,6 +222,7 @@ def _close(work: Work, free: list[SlotRecord]) -> None:
 
 
 RELEASE_STEPS = (
+    Step("lent_on", "", borrowed.off, looks=True),
     Step("deny", "nothing new can open the card", deny),
     Step("term", "asking its processes to end", terminate),
     Step("detach", "detaching", detach),

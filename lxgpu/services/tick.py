@@ -12,6 +12,7 @@ from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState
+from lxgpu.model.borrowing import PASSING
 from lxgpu.model.gpu import Slot
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.model.usage import IdleVerdict
@@ -20,7 +21,7 @@ from lxgpu.policy.desk import Agenda
 from lxgpu.policy.divisions import any_due
 from lxgpu.policy.fairness import looks_back_s
 from lxgpu.ports import Tx
-from lxgpu.services import observe, pausing
+from lxgpu.services import borrowed, observe, pausing
 from lxgpu.services.banner import refresh_banner
 from lxgpu.services.booting import note_boot
 from lxgpu.services.carrying import advance_all, write_down
@@ -85,6 +86,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
         if number == 0:
             _section(count, "boot", partial(note_boot, site, seen))
             _section(count, "watching", partial(take_samples, site, seen, site.inventory.read()))
+            _section(count, "borrowing", partial(_borrowings, site, seen))
             _section(count, "memory", partial(guard_memory, site, seen, paused=paused or clock.jumped))
             _section(count, "health", partial(check_health, site, seen))
             _section(count, "forecast", partial(renew, site))
@@ -112,6 +114,11 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
 def _divisions(site: Site, seen: Observation) -> int:
     records = site.inventory.read()
     return settle_divisions(site, observe.of(site, seen, records)) if any_due(records, seen, site.policy()) else 0
+
+
+def _borrowings(site: Site, seen: Observation) -> int:
+    records = site.inventory.read()
+    return borrowed.settle(site, observe.of(site, seen, records)) if records.borrowings else 0
 
 
 def look(site: Site, seen: Observation, records: Records) -> Snapshot:
@@ -165,7 +172,8 @@ def _heard(site: Site, row: Assignment) -> tuple[tuple[str, datetime], ...]:
 
 
 def _next_at(site: Site, agenda: Agenda) -> datetime | None:
-    waits = any(row.live for row in site.inventory.read().operations)
+    records = site.inventory.read()
+    waits = any(row.live for row in records.operations) or any(row.state in PASSING for row in records.borrowings)
     soon = site.clock.now() + timedelta(seconds=BUSY_S)
     return min(soon, agenda.next_at) if waits and agenda.next_at else soon if waits else agenda.next_at
 

@@ -14,6 +14,7 @@ from lxgpu.config.profiles import Profile
 from lxgpu.config.settings import Settings
 from lxgpu.model import devices
 from lxgpu.model.assignment import KEPT, Assignment
+from lxgpu.model.borrowing import IN_PLACE, Borrowing
 from lxgpu.model.gpu import DeviceNode, Gpu, Slot
 from lxgpu.model.instance import Instance, InstanceState, Person, Sighting
 from lxgpu.model.layout import whole
@@ -38,6 +39,7 @@ _KEPT = {InstanceState.CREATING: InstanceState.READY, InstanceState.DELETING: In
 class Picture:
     """All that decides how an instance looks: its rows, the host's cards, its profile and the settings.
 
+    `borrowings` are others' cards that it has borrowed: they are among its devices, and only the sentry opens them.
     `keys` are the person's authorized_keys lines. `nvidia` mounts the driver's libraries; `guest` is
     the folder of the host through which lxgpu and the container speak.
     """
@@ -52,6 +54,7 @@ class Picture:
     keys: tuple[str, ...] = ()
     data: tuple[SharedData, ...] = ()
     nvidia: Mapping[str, str] = field(default_factory=dict)
+    borrowings: tuple[Borrowing, ...] = ()
     guest: str = ""
 
     @property
@@ -156,6 +159,7 @@ def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[st
     A snapshot that was restored, a copy or a hand may have left devices of any name.
     """
     wanted = {slot.card for slot in attached}
+    wanted |= {row.slot.card for row in picture.borrowings if row.state in IN_PLACE}
     passing = [name for name, device in seen.expanded_devices.items() if devices.gpus_in({name: device}, picture.gpus)]
     result: dict[str, Mapping[str, str] | None] = {
         name: None if name in seen.devices else {"type": "none"} for name in passing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fakes.probe import FakeProbe
 
@@ -83,3 +83,36 @@ class FakeParker:
         """It would hold them again."""
         self.back.append(process)
         return self.refuses
+
+
+class FakeBrake:
+    """`ports.Brake` over a fake host; `step_out` is what root inside a container can do."""
+
+    def __init__(self, probe: FakeProbe) -> None:
+        self._probe = probe
+        self._held: dict[str, list[Process]] = {}
+
+    def hold(self, key: str, init: int, pids: Iterable[int]) -> None:
+        """They stand still, those of the container."""
+        wanted, mine = set(pids), self._held.setdefault(key, [])
+        there = [one for one in self._probe.processes if one.init == init]
+        mine += [one.process for one in there if one.process.pid in wanted and one.process not in mine]
+
+    def held(self, key: str) -> tuple[Process, ...]:
+        """Those of them that are alive."""
+        return tuple(one for one in self._held.get(key, ()) if self._probe.alive(one))
+
+    def free(self, key: str, init: int) -> None:
+        """They go on."""
+        del init
+        self._held.pop(key, None)
+
+    def keys(self) -> frozenset[str]:
+        """Of whom anything is kept."""
+        return frozenset(self._held)
+
+    def step_out(self, process: Process) -> None:
+        """It runs again."""
+        for held in self._held.values():
+            if process in held:
+                held.remove(process)

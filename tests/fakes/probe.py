@@ -171,6 +171,10 @@ class FakeProbe:
         rule = self._rule(init) | {_number(node) for node in denied}
         self._rules[init] = rule - {_number(node) for node in allowed}
 
+    def deny(self, init: int, nodes: Iterable[DeviceNode]) -> None:
+        """More that cannot be opened from now on."""
+        self.set_rule(init, denied=nodes, allowed=())
+
     def holders(
         self,
         inits: Collection[int] | None,

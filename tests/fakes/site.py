@@ -17,7 +17,7 @@ from fakes.engine import FakeEngine
 from fakes.engine_core import FakeInstance, File
 from fakes.kernel_log import FakeKernelLog
 from fakes.login import FakeLogin
-from fakes.people import FakeBoard, FakeNotifier, FakeParker
+from fakes.people import FakeBoard, FakeBrake, FakeNotifier, FakeParker
 from fakes.probe import FakeProbe, beside
 from fakes.system import FakeClock, FakeLocks
 
@@ -187,6 +187,7 @@ def make_site(
         notify=FakeNotifier(),
         board=FakeBoard(),
         parker=FakeParker(probe),
+        brake=FakeBrake(probe),
         kernel_log=FakeKernelLog(clock),
         settings=make_settings(folder),
         policy=lambda: rules,
