@@ -53,7 +53,8 @@ def main() -> None:
         begun = time.monotonic()
         alive = gone_at is None and begun - heard_at < SILENT_S
         sentry.look(alive=alive)
-        if mark.read_text() != str(os.getpid()) or (gone_at is not None and begun - gone_at > ORPHAN_S + LOOK_S):
+        alone_s = 0.0 if gone_at is None else begun - gone_at
+        if mark.read_text() != str(os.getpid()) or alone_s > ORPHAN_S + LOOK_S or (gone_at is not None and sentry.idle):
             return
         while (left := begun + LOOK_S - time.monotonic()) > 0 and not asked:
             if gone_at is not None:

@@ -16,6 +16,7 @@ from lxgpu.model.instance import Limits
 from lxgpu.model.layout import in_parts
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Keep, Kind, Reservation
+from lxgpu.services.borrowwords import borrowed_by, of_card
 from lxgpu.services.cardviews import GpuView, SlotView
 from lxgpu.services.headline import headline
 from lxgpu.services.overview import StatusView
@@ -54,6 +55,8 @@ def instance_sheet(shown: Shown) -> Sheet:
         ),
         ("class", [view.class_] if view.class_ else []),
         ("GPUs", _holds(view, times) or ["none"]),
+        ("borrowed", [f"{one.slot}: {text}" for one, text in borrowed_by(shown.records, view.name)]),
+        ("lent on", [f"{one}: {of_card(shown.records, one)}" for one in _lent_on(shown)]),
         ("claims", [_claim(one, times) for one in view.claims]),
         ("reserved", [_reserved(one, times) for one in shown.records.reservations if _asked(one, view.name)]),
         ("kept", [f"until {times.until(one.until)}: {one.reason}" for one in _keeps(shown)]),
@@ -136,6 +139,11 @@ def _details(event: Event, times: Times) -> str:
     parts = [f"rule {event.rule}"] if event.rule else []
     parts += in_words(told(event.detail), times)
     return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _lent_on(shown: Shown) -> list[str]:
+    mine = {row.id for row in shown.records.held_by(shown.view.name)}
+    return [row.slot.card for row in shown.records.borrowings if row.live and row.assignment in mine]
 
 
 def _claim(claim: ClaimView, times: Times) -> str:

@@ -18,6 +18,7 @@ from lxgpu.model.gpu import WHOLE
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.reservation import Kind
 from lxgpu.model.snapshot import Observation, Records
+from lxgpu.services.borrowwords import banner_line
 from lxgpu.services.cards import card_views
 from lxgpu.services.headline import count, headline
 from lxgpu.services.noticefile import drop_void
@@ -89,7 +90,8 @@ def holds_line(records: Records, name: str, *, now: datetime, show: Show) -> str
         number = n_held(slots) if divided or not parts else str(len(slots))
         parts.append(f"{number} {_end(until, now=now, show=show)}")
     owed = sum(row.gpus for row in records.reservations if row.instance == name and row.kind is Kind.RETURN)
-    line = f"You hold {', '.join(parts) or 'no GPU'}"
+    borrowed = banner_line(records, name)
+    line = f"You hold {', '.join(parts) or 'no GPU'}" + (f"; {borrowed}" if borrowed else "")
     return f"{line}; {owed} will come back by {'itself' if owed == 1 else 'themselves'}" if owed else line
 
 

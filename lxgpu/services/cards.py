@@ -15,6 +15,7 @@ from lxgpu.model.snapshot import Observation, Records
 from lxgpu.policy.exclusivity import Holding, holdings
 from lxgpu.policy.lent import lent, lent_readings
 from lxgpu.policy.placement import obstacles
+from lxgpu.services.borrowwords import of_card
 from lxgpu.services.cardviews import BUSY, FOREIGN, FREE, IDLE, UNKNOWN, GpuView, ProcessView, SlotView
 
 _SICKNESS = ("missing", "closed", "quarantined", "sick")
@@ -234,6 +235,7 @@ def _note(records: Records, view: GpuView, blocked: Mapping[str, Reason]) -> str
     trouble = blocked.get(view.uuid)
     if trouble is not None and trouble.text not in parts and trouble.code not in _TOLD:
         parts.append(trouble.text)
+    parts += [text] if (text := of_card(records, view.uuid)) else []
     strange = [slot.holder for slot in view.slots if slot.state == FOREIGN]
     if strange and not any("without lxgpu" in part for part in parts):
         parts.append(f"attached to {', '.join(filter(None, strange))} without lxgpu")

@@ -17,6 +17,7 @@ from lxgpu.model.operation import Event
 from lxgpu.model.snapshot import Records
 from lxgpu.policy.health import by_fault
 from lxgpu.policy.stakes import NO_SHOW
+from lxgpu.services.borrowwords import borrowed_by, of_card
 from lxgpu.services.cardviews import FOREIGN, GpuView
 from lxgpu.services.traces import slots_of
 from lxgpu.services.views import InstanceView
@@ -63,6 +64,9 @@ def about_gpu(
         for slot in view.slots
         if slot.state == FOREIGN
     ]
+    lent = records.borrower(view.uuid)
+    if lent is not None:
+        found.append(ReasonView(view.uuid, f"borrow_{lent.state.value}", of_card(records, view.uuid), at=lent.since))
     found += _out_of_service(records, view, note, mine)
     if not found:
         found.append(_free(records, view, mine, show))
@@ -86,6 +90,10 @@ def about_instance(
     if state == "stopped" and row.running:
         found.append(ReasonView(row.name, "stopped_outside", "it should run: it stopped by itself or without lxgpu"))
     found += [_holding(held, mine, show, now) for held in records.held_by(row.name)]
+    found += [
+        ReasonView(str(one.slot), f"borrow_{one.state.value}", text, at=one.since)
+        for one, text in borrowed_by(records, row.name)
+    ]
     found += [
         ReasonView(
             row.name,

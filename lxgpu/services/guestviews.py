@@ -17,6 +17,7 @@ from lxgpu.model.layout import in_parts
 from lxgpu.model.reservation import Keep, Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import IdleVerdict, Use
+from lxgpu.services.borrowwords import borrowed_by
 from lxgpu.services.headline import GpuCount, headline
 from lxgpu.services.noticefile import Said, still_true
 from lxgpu.services.reservationviews import InLine, likely
@@ -164,6 +165,7 @@ def guest_status(
             f"{first} (times in {timezone})",
             f"{name} holds {n_held(gpu.slot for gpu in gpus)}",
             *(f"  {_gpu_line(gpu, now, show)}" for gpu in gpus),
+            *(f"  {one.slot}: {text}" for one, text in borrowed_by(records, name)),
             *(reservation_line(row, show) for row in mine),
             *(f"kept until {show(row.until)}: {row.reason}" for row in keeps),
             *(line for one in told for line in _notice_lines(one, show)),

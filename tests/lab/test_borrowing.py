@@ -23,7 +23,7 @@ STOPS_S = 2.0
 """From the holder's first work until the borrower stands still."""
 YIELD_END_S = 6
 RULES = f"sharing: {{borrow: {{idle: 2s, reserve: 10%, yield_end: {YIELD_END_S}s}}}}"
-COUNT = "i=0; exec 9<>{node}; while :; do i=$((i+1)); echo $i >/run/count; sleep 0.05; done"
+COUNT = "i=0; echo $$ >/run/pid; exec 9<>{node}; while :; do i=$((i+1)); echo $i >/run/count; sleep 0.05; done"
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +136,25 @@ def test_the_borrower_stops_when_the_holder_works_and_goes_on_afterwards(house: 
     assert 0 < stop["detail"]["latency_s"] <= STOPS_S
 
 
+def test_a_killed_sentry_and_a_freezer_left_help_nobody(house: House, daemon: Any) -> None:
+    """Who goes on alone is stopped by the daemon, whom root lets out is killed, and a holder who stays is alone."""
+    del daemon
+    borrow(house)
+    counts(house)
+    os.kill(int((house.lab.paths.run / "sentry").read_text()), signal.SIGKILL)
+    assert until(lambda: stands_still(house), limit_s=5)
+    assert until(lambda: not stands_still(house), limit_s=20)
+    works(house)
+    assert until(lambda: stands_still(house), limit_s=5)
+    house.sh("bob", "cat /run/pid >/sys/fs/cgroup/freezer/cgroup.procs")
+    assert until(lambda: house.sh("bob", "kill -0 $(cat /run/pid) 2>/dev/null || echo gone") == "gone", limit_s=5)
+    assert until(lambda: not state(house), limit_s=YIELD_END_S + 10)
+    assert house.opens("bob", card(house).nodes[0].path) == [errno.ENOENT]
+    assert house.opens("alice", card(house).nodes[0].path) == [0]
+
+
 def test_a_killed_daemon_leaves_the_holder_safe(house: House, daemon: Any) -> None:
-    """Kill -9 of the daemon: within ten seconds the borrower stands still."""
+    """Kill -9 of the daemon: within ten seconds the borrower stands still, and his container is none the worse."""
     borrow(house)
     counts(house)
     daemon.kill()
@@ -146,3 +163,6 @@ def test_a_killed_daemon_leaves_the_holder_safe(house: House, daemon: Any) -> No
     assert until(lambda: stands_still(house), limit_s=15)
     took = time.monotonic() - began
     assert took <= 10
+    house.ok("restart", "bob", "--yes")
+    assert not state(house)
+    assert house.opens("bob", card(house).nodes[0].path) == [errno.ENOENT]

@@ -14,7 +14,8 @@ from lxgpu.inventory.memory import MemoryInventory
 from lxgpu.model.borrowing import BorrowState
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.rules import BorrowRules, PriorityClass, SharingRules
-from lxgpu.services import borrowed, borrowing, lending, power, rebuild
+from lxgpu.services import borrowed, borrowing, lending, observe, power, rebuild
+from lxgpu.services.cards import card_views
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.sentry import Sentry, Told
 from lxgpu.services.tick import tick
@@ -306,6 +307,23 @@ def test_a_rebuilt_inventory_ends_what_is_lent_on(stage):
     assert not stage.has("bob")
     assert [row.instance for row in stage.site.inventory.read().assignments] == ["alice"]
     assert verify(stage.site) == ()
+
+
+def test_both_sides_are_told(stage):
+    """The card says to whom it is lent on, the borrower's banner and reasons that it may stop at any moment."""
+    stage.borrow()
+    tick(stage.site)
+    records = stage.site.inventory.read()
+    seen = observe.look(stage.site)
+    note = card_views(records, seen, None, mode=lambda _uuid: None).notes[stage.card.uuid]
+    assert note == "lent on to bob while alice leaves it idle"
+    assert "1 GPU borrowed: what runs there may stop at any moment" in stage.site.board.read("bob", "banner")
+    assert "borrowed" not in stage.site.board.read("alice", "banner")
+    stage.job("alice")
+    stage.passes(3)
+    records = stage.site.inventory.read()
+    note = card_views(records, seen, None, mode=lambda _uuid: None).notes[stage.card.uuid]
+    assert note == "alice is at work; what bob runs on it, lent on to them, stands still"
 
 
 @pytest.mark.parametrize("when", list(When)[:2])
