@@ -17,9 +17,11 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lxgpu import wiring
+from lxgpu.config.settings import FLAGS
 from lxgpu.errors import LxgpuError
 from lxgpu.services.sentry import ORPHAN_S, Sentry, Told
 
@@ -41,13 +43,22 @@ FILE = "sentry"
 
 def main() -> None:
     """Be the sentry until the daemon says so, or is away for too long."""
-    chosen = wiring.settings()
-    mark = chosen.run_dir / FILE
+    FLAGS.update(json.loads(sys.argv[1]))
+    mark = wiring.settings().run_dir / FILE
     mark.write_text(str(os.getpid()))
     asked: list[bool] = []
     signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sentry = Sentry(_site(), _say)
+    try:
+        _watch(sentry, mark, asked)
+    except BaseException:
+        sentry.look(alive=False)  # a fault here is nothing that a holder should notice
+        raise
+
+
+def _watch(sentry: Sentry, mark: Path, asked: list[bool]) -> None:
+    """Look every second; `asked` has something in it when this process is to end."""
     heard_at, gone_at, handle = time.monotonic(), None, sys.stdin.fileno()
     while True:
         begun = time.monotonic()
@@ -146,7 +157,7 @@ class Keeper:
     def _start(self) -> None:
         self._begun_at = time.monotonic()
         child = subprocess.Popen(
-            [sys.executable, "-m", "lxgpu.sentry"],
+            [sys.executable, "-m", "lxgpu.sentry", json.dumps(FLAGS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

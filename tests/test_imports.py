@@ -41,7 +41,7 @@ LAYERS: dict[str, set[str]] = {
     "api": BASE | {"model", "ports", "config", "services"},
     "web": BASE | {"model", "ports", "config", "services", "api"},
     "archive": BASE | {"model", "inventory", "services", "wiring"},
-    "sentry": BASE | {"model", "ports", "services", "wiring"},
+    "sentry": BASE | {"model", "ports", "config", "services", "wiring"},
     "resident": BASE | {"model", "ports", "drivers", "services", "wiring", "api", "sentry"},
     "cli": BASE
     | {"model", "ports", "policy", "config", "services", "wiring", "archive", "resident", "quick", "lab", "simulate"}

@@ -29,6 +29,7 @@ def person_sheet(policy: Policy, row: Entitlement, unix_groups: Collection[str],
         ("may ask in", list(_classes(policy, row.person, unix_groups, now)) or ["no class"]),
         ("groups", [_group(policy, name, now) for name in row.groups] or ["none"]),
         ("container", [f"{row.cpu} cores, {memory}, {disk} disk, {row.processes} processes", f"and {each}"]),
+        ("idle cards", ["are lent on"] if row.lend_idle else []),
         ("mail", [row.mail] if row.mail else []),
         ("admin", ["yes"] if policy.is_admin(row.person, unix_groups) else []),
     )
@@ -39,7 +40,8 @@ def _classes(policy: Policy, person: str, unix_groups: Collection[str], now: dat
     for name, one in sorted(policy.classes.items(), key=lambda item: (-item[1].priority, item[0])):
         if policy.may_use(name, person, unix_groups, now):
             most = f", {_gpus(one.max_gpus)} at most" if one.max_gpus is not None else ""
-            yield f"{name} (priority {one.priority}{most})"
+            borrows = ", may borrow idle cards" if one.borrow else ""
+            yield f"{name} (priority {one.priority}{most}{borrows})"
 
 
 def _gpus(count: int) -> str:

@@ -69,7 +69,10 @@ def attach(
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))
         if borrow:
-            _borrow(out, site, replace(request, more=number), lease_s=lease_s, dry_run=dry_run)
+            had = 0 if more else sum(row.instance == name for row in site.inventory.read().borrowings)
+            wanted = replace(request, more=max(0, number - had))
+            if wanted.more:
+                _borrow(out, site, wanted, lease_s=lease_s, dry_run=dry_run)
             steps.done(name, "borrowed; what runs on it may stop at any moment")
             show_created(out, site, [name])
             return

@@ -49,7 +49,8 @@ def report(out: Output, *, since: int, by: str, html: Path | None, forecast: boo
     counts requests that waited and began, MEDIAN how long; REFUSED what was asked for in vain. IDLE MOST names the
     containers with the most idle hours. -o wide adds FAILED (bookings that the host could not keep), LONGEST wait,
     WAITING now, the GPU-hours WAITED by all of them, and of the refusals those for WANT OF GPUS with the GPU-hours
-    WANTED in them, as far as it was said for how long. One who is in several groups counts in each.
+    WANTED in them, as far as it was said for how long; BORROWED are hours on cards that others left idle. One who is in
+    several groups counts in each.
 
     --by hour is by hours of the week and --by day by days, both in the lab's time; --by wait counts requests by how
     long they waited. --by all lists the rows of every kind. --html writes all of it as one page that needs nothing
@@ -113,10 +114,13 @@ def ground(policy: Policy, start: datetime) -> Ground:
 
 
 def _events(there: Inventory, start: datetime) -> tuple[Event, ...]:
-    """The refusals of the time, and from the whole of history what containers were called and whose they were."""
-    from lxgpu.services.usage import NAMING, REFUSED  # noqa: PLC0415
+    """Refusals and borrowings of the time, and of all time what containers were called and whose they were."""
+    from lxgpu.services.usage import BORROWED, NAMING, REFUSED  # noqa: PLC0415
 
-    found = [*there.events(since=start, kinds=(REFUSED,), limit=_FAR), *there.events(kinds=NAMING, limit=_FAR)]
+    found = [
+        *there.events(since=start, kinds=(REFUSED, *BORROWED), limit=_FAR),
+        *there.events(kinds=NAMING, limit=_FAR),
+    ]
     return tuple(sorted(found, key=lambda event: event.id or 0, reverse=True))
 
 
@@ -151,6 +155,7 @@ def report_columns(by: str, rows: Iterable[UsageView] = (), *, form: str = "tabl
         Column("REFUSED", "refused"),
         Column("WANT OF GPUS", "refused_full", wide=True),
         Column("WANTED", "refused_gpu_hours", text=_hours, wide=True),
+        Column("BORROWED", "borrowed_gpu_hours", text=_hours, wide=True),
         Column("OF", "period_hours", text=_hours, wide=True),
         Column("IDLE MOST", wasted),
     )

@@ -41,7 +41,7 @@ class Borrowing:
     """The card of a holder in the hands of a borrower: no assignment, since the card stays its holder's.
 
     `assignment` is the holder's; without it there is no borrowing. `init` is the host's pid of the borrower's init:
-    a container that was started anew has nothing borrowed. `since` is when the sentry opened the card first,
+    a container that was started anew has nothing borrowed. `since` is when the sentry opened the card last,
     `outcome` why it ended.
     """
 

@@ -21,8 +21,9 @@ from lxgpu.model.request import GpuRequest
 from lxgpu.model.rules import BorrowRules
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.model.usage import Sample
-from lxgpu.policy.admission import admit, entitlement
+from lxgpu.policy.admission import admit, cards_of, entitlement
 from lxgpu.policy.idleness import LOOK_S
+from lxgpu.policy.placement import fits
 
 GAP_S = 3 * LOOK_S
 """A longer time between two samples was seen by nobody."""
@@ -36,13 +37,17 @@ SURE_S = 0.9
 def decide_borrow(snapshot: Snapshot, request: GpuRequest, *, samples: Sequence[Sample]) -> Plan:
     """Which idle cards of others somebody may work on; `samples` reach back as far as a card must have been idle.
 
-    Codes: `class_not_allowed`, `no_capacity`, and those of `admit` that are about the person and the class.
+    Codes: `class_not_allowed`, `over_class_limit`, `no_capacity`, and those of `admit` about the person and the class.
     """
     name = request.class_name or entitlement(snapshot, request.owner).class_name
     reasons = list(admit(snapshot, replace(request, more=0)))
     chosen = snapshot.policy.classes.get(name)
     if chosen is not None and not chosen.borrow:
         reasons.append(Reason("class_not_allowed", f"class {name} may not borrow (borrow: true in the policy)"))
+    had = _in_class(snapshot, request.owner, name)
+    if chosen is not None and chosen.max_gpus is not None and had + request.more > chosen.max_gpus:
+        text = f"one person may hold and borrow {n_gpus(chosen.max_gpus)} in class {name}, {had} are"
+        reasons.append(Reason("over_class_limit", text))
     if reasons:
         return Plan(decision=Verdict.REFUSED, reasons=tuple(reasons))
     found = list(islice(_lendable(snapshot, request, samples), request.more))
@@ -55,12 +60,22 @@ def decide_borrow(snapshot: Snapshot, request: GpuRequest, *, samples: Sequence[
     return Plan(decision=Verdict.GRANTED, steps=steps, slots=tuple(row.slot for row in found))
 
 
+def _in_class(snapshot: Snapshot, person: str, name: str) -> int:
+    """How many cards a person holds and has borrowed in a class."""
+    records = snapshot.records
+    mine = (row for row in records.borrowings if row.live and row.class_name == name)
+    borrowed = sum(owner_of(records, row.instance) == person for row in mine)
+    return borrowed + cards_of(snapshot, person, class_name=name)
+
+
 def _lendable(snapshot: Snapshot, request: GpuRequest, samples: Sequence[Sample]) -> Iterator[Assignment]:
     """The cards in the order of their names: held by somebody else who consents, and idle for long enough."""
     records, readings = snapshot.records, snapshot.seen.readings
     rules = snapshot.policy.rules.sharing.borrow
     for row in sorted(records.assignments, key=lambda one: one.slot):
-        asked = not request.uuids or row.slot.card in request.uuids
+        gpu = snapshot.seen.gpu(row.slot.card)
+        asked = gpu is not None and fits(gpu.model, request.model)
+        asked = row.slot.card in request.uuids if request.uuids else asked
         reading = readings.of(row.slot.card) if readings else None
         if not asked or reading is None or not clear(reading) or owner_of(records, row.instance) == request.owner:
             continue

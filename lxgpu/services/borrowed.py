@@ -118,13 +118,13 @@ def heard(site: Site, told: Iterable[Told]) -> None:
                 continue
             detail: dict[str, object] = {"gpu": row.slot.gpu, "holder": row.holder}
             if one.did == "lent":
-                tx.put(replace(row, state=BorrowState.LENT, since=row.since or site.clock.now()))
+                tx.put(replace(row, state=BorrowState.LENT, since=site.clock.now()))
             elif one.did == "stopped":
                 tx.put(replace(row, state=BorrowState.STOPPED))
-                detail |= {"why": one.why, "latency_s": one.latency_s}
+                detail |= {"why": one.why, "latency_s": one.latency_s, **_worked(site, row)}
             else:
                 tx.put(replace(row, state=BorrowState.ENDING, outcome=one.why))
-                detail |= {"why": one.why}
+                detail |= {"why": one.why, **_worked(site, row)}
             tx.event(f"borrow_{'ending' if one.did == 'over' else one.did}", row.instance, rule="borrow", detail=detail)
 
 
@@ -179,7 +179,16 @@ def _ending(site: Site, row: Borrowing, why: str) -> bool:
             return False
         if now.state is not BorrowState.ENDING:
             tx.put(replace(now, state=BorrowState.ENDING, outcome=why))
+            detail = {"gpu": row.slot.gpu, "holder": row.holder, "why": why, **_worked(site, now)}
+            tx.event("borrow_ending", row.instance, rule="borrow", detail=detail)
     return True
+
+
+def _worked(site: Site, row: Borrowing) -> dict[str, object]:
+    """For how long the borrower could work since the card was opened last; nothing when it stands still."""
+    if row.state is not BorrowState.LENT or row.since is None:
+        return {}
+    return {"worked_s": round((site.clock.now() - row.since).total_seconds(), 1)}
 
 
 def _why_over(site: Site, snapshot: Snapshot, row: Borrowing) -> str:

@@ -171,6 +171,8 @@ class Daemon:
 
     def _told(self, event: Event) -> None:
         self._figures.event(event.kind)
+        if isinstance(latency := event.detail.get("latency_s"), (int, float)):
+            self._figures.yielded(float(latency))
         self._callbacks.told(event)
 
     def _other(self, site: Site, name: str, do: Callable[[Site], Iterable[str]]) -> None:

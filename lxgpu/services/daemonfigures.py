@@ -20,7 +20,8 @@ class DaemonFigures:
 
     `within` are for each of `BOUNDS_S` the ticks that took no longer, so a longer bound's count includes a shorter
     one's. `failures` are the looks in which a section failed, `events` the lines of history, by their names; one that
-    is not there never came about.
+    is not there never came about. `yields_s` are the seconds, at most, in which a borrower was still at work on a card
+    whose holder was too, `yield_last_s` those of the last time.
     """
 
     ticks: int = 0
@@ -29,6 +30,8 @@ class DaemonFigures:
     within: tuple[int, ...] = ()
     failures: dict[str, int] = field(default_factory=dict)
     events: dict[str, int] = field(default_factory=dict)
+    yield_last_s: float | None = None
+    yields_s: float = 0.0
 
 
 class Figures:
@@ -40,6 +43,8 @@ class Figures:
         self._took = [0] * (len(BOUNDS_S) + 1)
         self._failures: Counter[str] = Counter()
         self._events: Counter[str] = Counter()
+        self._yield_last_s: float | None = None
+        self._yields_s = 0.0
 
     def ticked(self, seconds: float) -> None:
         """A tick took so long, whether it came to its end or failed."""
@@ -56,6 +61,11 @@ class Figures:
         """A line of history was told."""
         _count(self._events, kind)
 
+    def yielded(self, seconds: float) -> None:
+        """A borrower stood still so long after its card's holder began to work, at most."""
+        self._yield_last_s = seconds
+        self._yields_s += seconds
+
     def view(self, *, failures: Mapping[str, int]) -> DaemonFigures:
         """As they stand now, with `failures` that somebody else has counted."""
         within, before = [], 0
@@ -69,6 +79,8 @@ class Figures:
             within=tuple(within),
             failures=dict(sorted((self._failures + Counter(failures)).items())),
             events=dict(sorted(self._events.items())),
+            yield_last_s=self._yield_last_s,
+            yields_s=round(self._yields_s, 3),
         )
 
 

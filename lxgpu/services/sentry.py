@@ -98,13 +98,11 @@ class Sentry:
         return True
 
     def _meet(self, row: Borrowing, readings: Readings) -> None:
-        """One that is new here. Who was let at the card by a sentry before this one is stopped first."""
-        fresh = row.state is BorrowState.GRANTED
-        self._standing[row.id] = Standing(fresh=fresh)
-        if not fresh:
-            self._stop(row, readings)
-            if row.state is BorrowState.LENT:
-                self._tell(Told(row.id, "stopped", "the sentry began anew"))
+        """One that is new here. Who may have been let at the card by a sentry before this one is stopped first."""
+        self._standing[row.id] = Standing(fresh=row.state is BorrowState.GRANTED)
+        self._stop(row, readings)
+        if row.state is BorrowState.LENT:
+            self._tell(Told(row.id, "stopped", "the sentry began anew"))
 
     def _turn(self, row: Borrowing, reading: Reading | None, readings: Readings, *, blind: bool) -> None:
         before, rules, now = (

@@ -29,6 +29,8 @@ REFUSED, RENAMED = "refused", "renamed"
 _MADE = frozenset({"adopted", "created"})
 NAMING = (RENAMED, *sorted(_MADE))
 """Lines of history that say whose a container of the past was."""
+BORROWED = ("borrow_stopped", "borrow_ending")
+"""Lines of history that say for how long a borrower has worked."""
 _HAD = frozenset({ReservationState.ACTIVE, ReservationState.FINISHED})
 _BEGUN = _HAD | {ReservationState.MISSED}
 
@@ -50,7 +52,8 @@ class UsageView:
     those that nobody came to, `failed` those that the host could not keep. Waits are of requests that began in that
     time; `waiting` still do, and `waited_gpu_hours` are those of both, times the cards that they waited for. Of the
     `refused`, `refused_full` were for want of cards and by no rule, and `refused_gpu_hours` is what these asked for,
-    where they said for how long. `period_hours` is how much of the time asked for lies in a row's hour or day.
+    where they said for how long. `borrowed_gpu_hours` are those on cards that others left idle, which these hold and
+    not they. `period_hours` is how much of the time asked for lies in a row's hour or day.
     """
 
     by: str
@@ -71,6 +74,7 @@ class UsageView:
     refused: int | None = None
     refused_full: int | None = None
     refused_gpu_hours: float | None = None
+    borrowed_gpu_hours: float | None = None
     period_hours: float | None = None
     wasted: tuple[WasteView, ...] = ()
 
@@ -79,7 +83,7 @@ class UsageView:
 class Ground:
     """What a report is made of. `groups_of` gives a person's groups of the policy; `past` are closed assignments.
 
-    Of `events`, newest first, those of kind `REFUSED` and `NAMING` count, the latter from before the time too.
+    Of `events`, newest first, the kinds `REFUSED`, `BORROWED` and `NAMING` count, the last from before the time too.
     """
 
     records: Records
@@ -103,6 +107,7 @@ class Count:
     refused: int = 0
     full: int = 0
     wanted_s: float = 0.0
+    borrowed_s: float = 0.0
     waste: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, had: Had, gpu_us: int, instance: str = "") -> None:
@@ -161,7 +166,12 @@ class Tally:
                 count.waited_s += waited_s * row.gpus
 
     def _event(self, event: Event) -> None:
-        if event.kind != REFUSED or event.at < self._since:
+        if event.at < self._since:
+            return
+        if event.kind in BORROWED:
+            for count in self._people(self._names.now(event.subject, event.at)):
+                count.borrowed_s += _number(event.detail.get("worked_s"))
+        if event.kind != REFUSED:
             return
         full = event.rule in WANT
         for count in self._people(self._names.now(event.subject, event.at)):
@@ -213,7 +223,12 @@ def _with_people(row: UsageView, count: Count) -> UsageView:
         refused=count.refused,
         refused_full=count.full,
         refused_gpu_hours=round(count.wanted_s / 3600, 2),
+        borrowed_gpu_hours=round(count.borrowed_s / 3600, 2),
     )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def _wanted_s(event: Event) -> float:

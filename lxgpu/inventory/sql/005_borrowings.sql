@@ -1,9 +1,9 @@
 -- Cards that their holders leave idle, lent on. No assignments: a slot keeps its one holder.
 
 CREATE TABLE borrowings (
+  id         TEXT PRIMARY KEY,
   gpu        TEXT NOT NULL,
   part       TEXT NOT NULL,
-  id         TEXT PRIMARY KEY,
   instance   TEXT NOT NULL,
   holder     TEXT NOT NULL,
   assignment TEXT NOT NULL,
@@ -18,4 +18,4 @@ CREATE TABLE borrowings (
 
 -- One borrower a card.
 CREATE UNIQUE INDEX card_borrower ON borrowings (gpu) WHERE state <> 'closed';
-CREATE INDEX borrowings_closed ON borrowings (closed_at) WHERE state = 'closed';
+CREATE INDEX borrowing_living ON borrowings (id) WHERE state <> 'closed';

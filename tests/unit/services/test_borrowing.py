@@ -139,6 +139,34 @@ def test_a_card_at_work_is_not_lent_on(stage):
     stage.borrow()
 
 
+def test_a_class_bounds_what_is_borrowed_in_it_and_a_model_is_heeded(tmp_path):
+    """What one person may hold in a class is what they may hold and borrow; no other model is borrowed."""
+    stage = Stage(tmp_path)
+    policy = stage.site.policy()
+    bounded = {**policy.classes, "low": replace(policy.classes["low"], max_gpus=0)}
+    stage.site = replace(stage.site, policy=lambda: replace(policy, classes=bounded))
+    assert refused(stage) == "over_class_limit"
+    stage.site = replace(stage.site, policy=lambda: policy)
+    for model in ("A100", "* 0.25"):
+        with pytest.raises(LxgpuError) as error:
+            borrowing.borrow(stage.site, GpuRequest("bob", "", 1, class_name="low", model=model))
+        assert error.value.code == "no_capacity"
+
+
+def test_a_sentry_that_died_has_opened_nothing_for_the_next_one(stage):
+    """The card was opened, and nobody heard of it: the next sentry closes it first."""
+    borrowing.borrow(stage.site, GpuRequest("bob", "", 1, class_name="low"))
+    for _ in range(2):
+        stage.site.clock.sleep(1)
+        stage.sentry.look()
+    assert stage.opens("bob")
+    mine = stage.job("bob")
+    stage.sentry = Sentry(stage.site, lambda _told: None)
+    stage.sentry.look(alive=False)
+    assert not stage.opens("bob")
+    assert stage.still(mine)
+
+
 def test_one_borrower_a_card(stage):
     """Carol finds nothing while bob has it."""
     stage.borrow()
