@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import socket
 import struct
 import termios
@@ -64,6 +65,10 @@ class FakeWorld:
     def gone(self, process):
         """Whether a process ends."""
         return not self.probe.alive(process)
+
+    def killed(self, process):
+        """Somebody inside sends KILL."""
+        self.probe.signal(process, signal.SIGKILL)
 
     def sits_down(self):
         """Somebody has a terminal open."""
@@ -147,6 +152,10 @@ class RealWorld:
     def gone(self, process):
         """Whether a process ends."""
         return self._one.wait_gone(process)
+
+    def killed(self, process):
+        """Somebody inside sends KILL."""
+        os.kill(process.pid, signal.SIGKILL)
 
     def sits_down(self):
         """Open a terminal of the container, as a login does; returns its inner end."""

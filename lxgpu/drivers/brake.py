@@ -69,11 +69,6 @@ class FreezerBrake:
         with suppress(OSError):  # one that ends just now: the next call takes it along
             own.rmdir()
 
-    def keys(self) -> frozenset[str]:
-        """The keys that anything is kept of."""
-        tree = self._cgroups.tree(FREEZER)
-        return frozenset(one.name.removeprefix(_PREFIX) for one in tree.glob(f"{_PREFIX}*")) if tree else frozenset()
-
     def _own(self, key: str) -> Path | None:
         tree = self._cgroups.tree(FREEZER)
         return None if tree is None else tree / f"{_PREFIX}{key}"

@@ -102,9 +102,6 @@ class Brake(Protocol):
     def free(self, key: str, init: int) -> None:
         """Let all of them go on, and keep nothing of the key; nothing to do without any."""
 
-    def keys(self) -> frozenset[str]:
-        """The keys that anything is kept of, whoever held them."""
-
 
 class Parker(Protocol):
     """Moves what a program has on its cards to main memory and back, where the driver can.

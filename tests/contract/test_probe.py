@@ -68,6 +68,17 @@ def test_a_denied_node_does_not_open_until_it_is_allowed(world):
     assert world.opens()
 
 
+def test_more_can_be_denied_without_another_word(world):
+    """What is denied beside stays denied, what opens elsewhere stays open; the next whole rule counts for all."""
+    every = [*CARD.nodes, *OTHER.nodes, ABSENT]
+    world.probe.set_rule(world.init, denied=[ABSENT], allowed=[*CARD.nodes, *OTHER.nodes])
+    for _ in range(2):
+        world.probe.deny(world.init, CARD.nodes)
+        assert world.probe.openable(world.init, every) == set(OTHER.nodes)
+    world.probe.set_rule(world.init, denied=[ABSENT], allowed=[*CARD.nodes, *OTHER.nodes])
+    assert world.probe.openable(world.init, every) == {*CARD.nodes, *OTHER.nodes}
+
+
 def test_a_rule_counts_for_its_container_only(world):
     """Somebody else's container opens what this one may not."""
     world.probe.set_rule(world.init, denied=CARD.nodes, allowed=())
@@ -257,11 +268,12 @@ def test_a_pipe_inside_holds_nobody_up(world):
         lambda probe: probe.nodes_inside(NOBODY, CARD.nodes),
         lambda probe: probe.openable(NOBODY, CARD.nodes),
         lambda probe: probe.set_rule(NOBODY, denied=CARD.nodes, allowed=()),
+        lambda probe: probe.deny(NOBODY, CARD.nodes),
         lambda probe: probe.limits(NOBODY),
         lambda probe: probe.tell(NOBODY, "hello"),
         lambda probe: probe.read_file(NOBODY, "/etc/passwd", most=1),
     ],
-    ids=["holders", "nodes_inside", "openable", "set_rule", "limits", "tell", "read_file"],
+    ids=["holders", "nodes_inside", "openable", "set_rule", "deny", "limits", "tell", "read_file"],
 )
 def test_a_container_that_has_ended_is_no_empty_one(world, ask):
     """Nothing is said of a container that is not there: neither free nor empty, but an error."""

@@ -107,10 +107,6 @@ class FakeBrake:
         del init
         self._held.pop(key, None)
 
-    def keys(self) -> frozenset[str]:
-        """Of whom anything is kept."""
-        return frozenset(self._held)
-
     def step_out(self, process: Process) -> None:
         """It runs again."""
         for held in self._held.values():

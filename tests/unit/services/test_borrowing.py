@@ -87,7 +87,7 @@ class Stage:
 
     def still(self, process):
         """Whether it stands still."""
-        return any(process in self.site.brake.held(key) for key in sorted(self.site.brake.keys()))
+        return self.row is not None and process in self.site.brake.held(self.row.id)
 
     def has(self, name):
         """Whether the card is among a container's devices."""
