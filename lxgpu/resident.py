@@ -113,6 +113,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     threading.Thread(target=_watching, args=(daemon.watch, ended, say), name="watch", daemon=True).start()
     manager.tell("READY=1", "STATUS=starting")
     say(f"the daemon is at work, process {os.getpid()}")
+    keeper.begin()
     try:
         loop(daemon.turn, clock=clock, wait=wake.wait, stopping=lambda: stop.asked, every_s=pace)
         manager.tell("STOPPING=1")

@@ -116,6 +116,12 @@ class Keeper:
         self._lock = threading.Lock()
         self._begun_at = 0.0
 
+    def begin(self) -> None:
+        """At the start of a daemon, before its first look: nobody works on a borrowed card unwatched meanwhile."""
+        with suppress(LxgpuError):  # what is wrong with the inventory the first look says
+            if wiring.inventory(read_only=True).read().borrowings:
+                self._start()
+
     def turn(self, site: Site) -> Iterable[str]:
         """One turn; gives what is wrong.
 
@@ -157,7 +163,7 @@ class Keeper:
     def _start(self) -> None:
         self._begun_at = time.monotonic()
         child = subprocess.Popen(
-            [sys.executable, "-m", "lxgpu.sentry", json.dumps(FLAGS)],
+            [sys.executable, "-P", "-m", "lxgpu.sentry", json.dumps(FLAGS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

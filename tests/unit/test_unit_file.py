@@ -42,6 +42,11 @@ def test_systemd_understands_every_line(tmp_path, unit):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_sentry_outlives_the_daemon(service):
+    """Nobody but the daemon itself is killed by systemd, so that borrowed cards are never without a watch."""
+    assert service["KillMode"] == "process"
+
+
 @pytest.mark.parametrize("name", ["lxgpu-backup.service", "lxgpu-backup.timer", "lxgpu-nvidia-nodes.service"])
 def test_systemd_understands_the_smaller_units(tmp_path, name):
     """So do the units of the backup, which lie beside one another, and of the driver's nodes."""
