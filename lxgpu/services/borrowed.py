@@ -90,12 +90,10 @@ def off(work: Work) -> Wait | None:
     return None if all(done) or site.clock.now() >= until else Wait(until)
 
 
-def back(work: Work) -> None:
-    """A step of who stops a container: what it has borrowed goes back, and nothing in it stands still any more."""
-    rows = [row for row in work.site.inventory.read().borrowings if row.instance == work.name]
-    for row in rows:
-        work.mark()
-        end(work.site, row, why="the borrower's container was stopped")
+def back(site: Site, name: str) -> None:
+    """Before a container is stopped: what it has borrowed goes back, and nothing in it stands still any more."""
+    for row in [row for row in site.inventory.read().borrowings if row.instance == name]:
+        end(site, row, why="the borrower's container was stopped")
 
 
 def settle(site: Site, snapshot: Snapshot) -> int:

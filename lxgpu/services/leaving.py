@@ -24,6 +24,7 @@ TRASH = "trash-"
 
 def end(site: Site, name: str) -> None:
     """Stop what runs under a name of LXD's: gently, and by force when that does not help."""
+    borrowed.back(site, name)
     try:
         site.engine.stop(name, timeout_s=STOP_S, force=False)
     except LxgpuError as error:
@@ -35,6 +36,7 @@ def end(site: Site, name: str) -> None:
 def stop(work: Work) -> None:
     """Stop: what runs inside gets time to end, then it is ended; one that comes up again is ended once more."""
     site = work.site
+    borrowed.back(site, work.name)
     at_once = work.instance().throw_away  # nobody keeps anything of it
     for gently in (not at_once, False, False):
         seen = taking.there(work)
@@ -137,7 +139,6 @@ DELETE = Recipe(
     kind="delete",
     steps=(
         Step("lent_on", "", borrowed.off, looks=True),
-        Step("borrowed", "", borrowed.back, looks=True),
         Step("stop", "stopping", stop),
         Step("detach", "", detach),
         Step("fence", "proving its cards free", taking.prove),
@@ -178,7 +179,6 @@ SUSPEND = Recipe(
     kind="suspend",
     steps=(
         Step("lent_on", "", borrowed.off, looks=True),
-        Step("borrowed", "", borrowed.back, looks=True),
         Step("stop", "stopping", stop),
         Step("detach", "", detach),
         Step("fence", "proving its cards free", taking.prove),

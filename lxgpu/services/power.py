@@ -29,6 +29,7 @@ def in_line(work: Work) -> None:
 
 def force_stop(work: Work) -> None:
     """Stop at once."""
+    borrowed.back(work.site, work.name)
     work.site.engine.stop(work.name, timeout_s=0, force=True)
 
 
@@ -62,9 +63,8 @@ _START = (
     Step("account", "", making.refresh_account),
 )
 START = Recipe(kind="start", steps=_START)
-_STOP = (Step("borrowed", "", borrowed.back, looks=True), Step("stop", "stopping", stop))
-STOP = Recipe(kind="stop", steps=_STOP)
-RESTART = Recipe(kind="restart", steps=(*_STOP, *_START))
+STOP = Recipe(kind="stop", steps=(Step("stop", "stopping", stop),))
+RESTART = Recipe(kind="restart", steps=(Step("stop", "stopping", stop), *_START))
 
 
 def start(site: Site, name: str) -> None:
@@ -98,6 +98,7 @@ def stop_beside(site: Site, name: str, *, force: bool) -> bool:
             tx.event("stop", name)
         seen = sighting(site, name)
         if force:
+            borrowed.back(site, name)
             site.engine.stop(name, timeout_s=0, force=True)
         elif seen.power is not Power.STOPPED:
             leaving.end(site, name)

@@ -120,6 +120,9 @@ def test_the_borrower_stops_when_the_holder_works_and_goes_on_afterwards(house: 
     counts(house)
     path = card(house).nodes[0].path
     assert house.opens("bob", path) == [0]
+    for words in (("gpus", "-o", "wide"), ("why", card(house).uuid), ("show", "alice")):
+        assert "lent on to bob while alice leaves it idle" in " ".join(house.ok(*words).out.split()), words
+    assert "may stop at any moment" in house.ok("show", "bob").out
     job, began = works(house)
     assert until(lambda: stands_still(house), limit_s=10)
     took = time.monotonic() - began
