@@ -15,7 +15,7 @@ from lxgpu.instants import format_utc
 from lxgpu.simulate.caveats import caveats
 from lxgpu.simulate.jobs import Lab, Workload
 from lxgpu.simulate.never import in_words
-from lxgpu.simulate.runs import OURS, Asked, Run, asked, fitting, missing_classes, run
+from lxgpu.simulate.runs import READERS, Asked, Run, asked, fitting, missing_classes, run
 
 if TYPE_CHECKING:
     from lxgpu.cli.progress import Steps
@@ -52,7 +52,7 @@ def _foresee(screen: Screen, workload: Workload, lab: Lab, runs: Sequence[Asked]
         screen.warn(f"{larger} and left out")
     for one in runs:
         simulateinput.maker(one.rule)(workload, lab, one.rules)
-        if one.rule == OURS and one.rules is not None:
+        if one.rule in READERS and one.rules is not None:
             if missing := missing_classes(workload, one.rules):
                 screen.warn(f"{one.policy} has no class {', '.join(missing)}, so jobs of it are refused")
             for text in caveats(workload, one.rules):
@@ -117,6 +117,7 @@ COLUMNS = (
     Column("POLICY", "policy"),
     Column("JOBS", "jobs", lambda count: f"{count:,}"),
     Column("USE", "utilization", _percent),
+    Column("EFFECTIVE", "effective_use", _percent, wide=True),
     Column("WAIT", "mean_wait_s", short_duration),
     Column("MEDIAN", "median_wait_s", short_duration),
     Column("P95", "p95_wait_s", short_duration),
@@ -126,6 +127,8 @@ COLUMNS = (
     Column("MISSED", "deadline_misses", wide=True),
     Column("RECLAIMED", "idle_reclaimed_gpu_s", _gpu_hours, wide=True),
     Column("FALSE", "false_reclaims", wide=True),
+    Column("BORROWED", "borrowed_gpu_s", _gpu_hours, wide=True),
+    Column("SLOWDOWN", "holder_slowdown", lambda share: f"{100 * share:.2f}%", wide=True),
     NEVER,
     Column("LEFT OUT", "left_out", wide=True),
     Column("TOOK", "wall_s", lambda seconds: f"{seconds:.2f}s", wide=True),

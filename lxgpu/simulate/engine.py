@@ -78,6 +78,8 @@ def _play(floor: Floor, rule: Rule, progress: Progress) -> None:
             rule.asked(come)
             come += 1
         rule.decide()
+        if asked_at <= at and come == count:
+            floor.demand_ends()
         vain.look()
         if come >= told:
             progress(come)

@@ -39,6 +39,13 @@ class Floor:
         """When a job last began, stopped, ended, or was done with a burst; a rule's own wake-ups do not count."""
         self.log: list[int] | None = None
         """For one who watches: each job that gets its cards, and as `~job` each that leaves them."""
+        self.switched: list[int] | None = None
+        """For one who watches: each job that goes to work on cards of others, or stops there."""
+        self.borrowed_gpu_s: float | None = None
+        """Work on cards of others; None where these are not lent on."""
+        self.held_up_gpu_s = self.holders_gpu_s = 0.0
+        """For how long work of holders stood still that they wanted, with or without cards; and how much they did."""
+        self.effective: float | None = None
         self._heap: list[Event] = []
         self._order = 0
         self._mark = [0] * count
@@ -46,6 +53,7 @@ class Floor:
         self._done = [0.0] * count  # of the burst that is at work or wanted next, as far as it is saved
         self._restart = [0.0] * count
         self._since: list[float | None] = [None] * count  # at work since
+        self._ready = [0.0] * count  # of a holder: since when it could have begun what it wants next
         self._taken: dict[int, tuple[float, int]] = {}  # of whose idle cards were taken: when, and how many
 
     def start(self, job: int, place: Place) -> None:
@@ -58,7 +66,7 @@ class Floor:
             self.log.append(job)
         self._reclaimed(job)
         if self.first_start[job] is None:
-            self.first_start[job] = self.now
+            self.first_start[job] = self._ready[job] = self.now
             if self.jobs[job].bursts:
                 self._push(self.now + self.jobs[job].duration_s, job, -1)
         self._turn(job)
@@ -108,7 +116,21 @@ class Floor:
             return 0.0
         ran = self.now - since
         done = self._done[job] + max(0.0, ran - self._restart[job])
-        return done - _saved(done, item.checkpoint_s)
+        return done - saved_s(done, item.checkpoint_s)
+
+    def done_gpu_s(self) -> float:
+        """Work so far that was not lost up to now; what is not saved yet counts."""
+        running = (
+            (self.now - since - min(self.now - since, self._restart[job])) * self.jobs[job].gpus
+            for job, since in enumerate(self._since)
+            if since is not None
+        )
+        return self.delivered_gpu_s - self.lost_gpu_s + sum(running)
+
+    def demand_ends(self) -> None:
+        """Nothing more will be asked for: how much of the card time from the first submission on was work."""
+        room = (self.now - self.jobs[0].submit_s) * self.lab.cards
+        self.effective = self.done_gpu_s() / room if room > 0 else None
 
     def next_at(self) -> float:
         """When something happens next of itself."""
@@ -149,6 +171,8 @@ class Floor:
         self.last_s = self.now
         self.delivered_gpu_s += (self.now - since) * item.gpus
         self.lost_gpu_s += self._restart[job] * item.gpus
+        if item.bursts:
+            self._count_held_up(job, self._wanted(job), item.bursts[self._burst[job]].work_s)
         self._since[job], self._done[job], self._restart[job] = None, 0.0, 0.0
         if not item.bursts:
             self._end(job)
@@ -160,6 +184,9 @@ class Floor:
     def _end(self, job: int) -> None:
         since, item = self._since[job], self.jobs[job]
         self.last_s = self.now
+        if item.bursts:
+            ran = 0.0 if since is None else max(0.0, self.now - since - self._restart[job])
+            self._count_held_up(job, self._wanted(job), self._done[job] + ran)
         if since is not None:  # a holder's time is over in the midst of a burst
             self.delivered_gpu_s += (self.now - since) * item.gpus
             self.lost_gpu_s += min(self.now - since, self._restart[job]) * item.gpus
@@ -174,7 +201,7 @@ class Floor:
         ran = self.now - (self.now if since is None else since)
         restart = min(ran, self._restart[job])
         done = self._done[job] + ran - restart
-        saved = _saved(done, item.checkpoint_s)
+        saved = saved_s(done, item.checkpoint_s)
         self.delivered_gpu_s += ran * item.gpus
         self.lost_gpu_s += (done - saved + restart) * item.gpus
         self._done[job], self._restart[job], self._since[job] = saved, item.restart_s, None
@@ -184,6 +211,15 @@ class Floor:
         if not item.bursts:
             return Burst(0.0, item.duration_s)
         return item.bursts[self._burst[job]] if self._burst[job] < len(item.bursts) else None
+
+    def _count_held_up(self, job: int, burst: Burst | None, done_s: float) -> None:
+        """So much of a holder's burst is done: what it took beyond that, the holder stood still."""
+        begin = self.now if burst is None else max(burst.start_s, self._ready[job])
+        if begin < self.now:
+            gpus = self.jobs[job].gpus
+            self.holders_gpu_s += done_s * gpus
+            self.held_up_gpu_s += max(0.0, self.now - begin - done_s) * gpus
+        self._ready[job] = self.now
 
     def _reclaimed(self, job: int) -> None:
         since, taken = self._taken.pop(job, (self.now, 0))
@@ -209,5 +245,6 @@ class Floor:
         heappush(self._heap, (at, self._order, job, mark))
 
 
-def _saved(done_s: float, checkpoint_s: float) -> float:
+def saved_s(done_s: float, checkpoint_s: float) -> float:
+    """How much of what was done would be there after an interruption; seconds."""
     return done_s - done_s % checkpoint_s if checkpoint_s > 0 else 0.0

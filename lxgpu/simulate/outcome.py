@@ -23,8 +23,10 @@ class Outcome:
     that are larger than the lab and were not. Waits are from the submission to the first start and count those jobs
     that started, `mean_jct_s` (from the submission to the end) those that ended; `never_started` says how many waits
     are missing, `never_started_why` how many of these for which reason (a code of `never`). `utilization` is the share
-    of the lab's GPU-seconds, from the first submission to the last end, in which work was done that was not lost.
-    Deadlines, and what is said of holders, is None where there are none.
+    of the lab's GPU-seconds, from the first submission to the last end, in which work was done that was not lost;
+    `effective_use` is the same up to the last submission, while all who will ever wait are there or to come. Of
+    holders' work `holder_slowdown` is how much longer it took, from when they wanted it, as a share.
+    Deadlines, and what is said of holders and borrowers, is None where there are none.
     """
 
     rule: str
@@ -34,6 +36,7 @@ class Outcome:
     never_started_why: dict[str, int]
     left_out: int
     utilization: float | None
+    effective_use: float | None
     mean_wait_s: float | None
     median_wait_s: float | None
     p95_wait_s: float | None
@@ -44,6 +47,8 @@ class Outcome:
     deadline_misses: int | None
     false_reclaims: int | None
     idle_reclaimed_gpu_s: float | None
+    borrowed_gpu_s: float | None
+    holder_slowdown: float | None
     wall_s: float
     events: int
 
@@ -78,6 +83,7 @@ def outcome(
         never_started_why=dict(never),
         left_out=left_out,
         utilization=_utilization(floor),
+        effective_use=floor.effective,
         mean_wait_s=mean(known),
         median_wait_s=quantile(known, 0.5),
         p95_wait_s=rank(known, 0.95),
@@ -88,6 +94,8 @@ def outcome(
         deadline_misses=_misses(floor),
         false_reclaims=floor.false_reclaims if holders else None,
         idle_reclaimed_gpu_s=floor.reclaimed_gpu_s if holders else None,
+        borrowed_gpu_s=floor.borrowed_gpu_s,
+        holder_slowdown=floor.held_up_gpu_s / floor.holders_gpu_s if floor.holders_gpu_s else None,
         wall_s=wall_s,
         events=floor.events,
     )

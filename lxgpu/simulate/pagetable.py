@@ -44,7 +44,7 @@ def rows_of(outcomes: Sequence[Outcome], apart: Container[int] = ()) -> tuple[Ro
     """All figures of the runs; `apart` are the numbers of those in which other jobs began than in the first."""
     groups = sorted({group for one in outcomes for group in one.wait_by_group})
     waits = [_of_group(group) for group in groups] if len(groups) > 1 else []
-    figures = (_USE, *_WAITS, *waits[:_GROUPS], *_OTHERS)
+    figures = (_USE, _EFFECTIVE, *_WAITS, *waits[:_GROUPS], *_OTHERS)
     return tuple(Row(figure.name, tuple(_cells(figure, outcomes, apart)), figure.whole) for figure in figures)
 
 
@@ -87,6 +87,9 @@ def _of_group(group: str) -> _Figure:
 
 _GROUPS = 30
 _USE = _Figure("Use", lambda one: one.utilization, lambda share: f"{100 * share:.1f} %", 1)
+_EFFECTIVE = _Figure(
+    "Use until the last submission", lambda one: one.effective_use, lambda share: f"{100 * share:.1f} %", 1
+)
 _WAITS = (
     _Figure("Wait, median", lambda one: one.median_wait_s, short_duration, -1, of_begun=True),
     _Figure("Wait, 95th of 100", lambda one: one.p95_wait_s, short_duration, -1, of_begun=True),
@@ -99,6 +102,8 @@ _OTHERS = (
     _Figure("Deadlines missed", lambda one: one.deadline_misses, _count, -1),
     _Figure("Idle cards reclaimed, GPU-hours", lambda one: one.idle_reclaimed_gpu_s, _gpu_hours, 1),
     _Figure("False reclaims", lambda one: one.false_reclaims, _count, -1),
+    _Figure("Work on cards borrowed from idle holders, GPU-hours", lambda one: one.borrowed_gpu_s, _gpu_hours, 1),
+    _Figure("Holders' slowdown", lambda one: one.holder_slowdown, lambda share: f"{100 * share:.2f} %", -1),
     _Figure("Jobs", lambda one: one.jobs, _count),
     _Figure("Jobs that never began", lambda one: one.never_started, _count),
     _Figure("Jobs left out", lambda one: one.left_out, _count),

@@ -16,7 +16,8 @@ from lxgpu.simulate.series import Series, Watcher
 from lxgpu.simulate.usual import classes_of
 
 OURS = "lxgpu"
-"""The rule that a policy file is written for."""
+READERS = frozenset({OURS, "lxgpu-borrow"})
+"""The rules that a policy file is written for."""
 DIVIDING = frozenset({"static", "slurm", "kueue"})
 """Rules that give groups what a policy guarantees them, and read nothing else of it."""
 
@@ -51,11 +52,11 @@ def asked(rules: Sequence[str], policies: Sequence[tuple[str, Policy]]) -> list[
     Policies without any rule ask for lxgpu; with rules but without lxgpu among them too, after those.
     """
     wanted = list(dict.fromkeys(rules))
-    if not wanted or (policies and OURS not in wanted):
+    if not wanted or (policies and not READERS & {*wanted}):
         wanted.append(OURS)
     found: list[Asked] = []
     for rule in wanted:
-        read = policies if rule == OURS else policies[:1] if rule in DIVIDING else []
+        read = policies if rule in READERS else policies[:1] if rule in DIVIDING else []
         found += [Asked(rule, name, policy) for name, policy in read] or [Asked(rule)]
     return found
 

@@ -70,14 +70,15 @@ class Watcher:
     def __init__(self, floor: Floor, rule: Rule) -> None:
         self._floor, self._rule = floor, rule
         self._log: list[int] = []
+        self._touched: list[int] = []
         floor.log = self._log
+        floor.switched = self._touched
         self._names = groups_of(floor.jobs)
         place = {name: at for at, name in enumerate(self._names)}
         self._group = [place.get(group_of(job), place.get(OTHERS, 0)) for job in floor.jobs]
         begin = floor.jobs[0].submit_s if floor.jobs else 0.0
         self._held, self._working, self._waiting = (Curve(begin) for _ in range(3))
         self._begun, self._works = bytearray(len(floor.jobs)), bytearray(len(floor.jobs))
-        self._touched: list[int] = []
         self._line = _Line(len(self._names), floor.lab.cards, begin)
 
     def asked(self, job: int) -> None:
@@ -129,14 +130,20 @@ class Watcher:
         gpus = self._floor.jobs[job].gpus
         self._held.value += sign * gpus
         self._line.hold(self._group[job], sign * gpus)
-        if sign > 0 and not self._begun[job]:
+        if sign > 0:
+            self._begins(job)
+        self._look(job)
+
+    def _begins(self, job: int) -> None:
+        if not self._begun[job]:
             self._begun[job] = 1
             self._waiting.value -= 1
             self._line.wait(self._group[job], -1)
-        self._look(job)
 
     def _look(self, job: int) -> None:
         works = self._floor.working(job)
+        if self._floor.first_start[job] is not None:
+            self._begins(job)
         self._working.value += (works - self._works[job]) * self._floor.jobs[job].gpus
         self._works[job] = works
 

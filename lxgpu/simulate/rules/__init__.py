@@ -29,6 +29,8 @@ RULES: dict[str, str] = {
     "kueue": "kueue:kueue",
     "culler": "culler:culler",
     "lxgpu": "ours:ours",
+    "fifo-borrow": "borrow:exclusive",
+    "lxgpu-borrow": "borrow:ours",
 }
 """What can be played, and the module and function that makes it; a module is loaded when its rule is."""
 

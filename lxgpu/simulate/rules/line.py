@@ -35,10 +35,15 @@ class Fifo:
         """What a card does is no matter here."""
 
     def decide(self) -> None:
-        """The first ones start, as long as they fit."""
-        line, jobs = self._line, self._floor.jobs
-        while line and (place := self._room.find(jobs[line[0]].gpus)) is not None:
-            self._floor.start(line.popleft(), place)
+        """The first ones start, as long as they fit; who got done on cards of others is passed over."""
+        line, floor = self._line, self._floor
+        while line:
+            if floor.finish[line[0]] is None:
+                place = self._room.find(floor.jobs[line[0]].gpus)
+                if place is None:
+                    return
+                floor.start(line[0], place)
+            line.popleft()
 
 
 class Sjf:

@@ -298,8 +298,13 @@ class Ours:
 def ours(workload: Workload, lab: Lab, policy: Policy | None) -> tuple[Floor, Ours]:
     """The policy; without one each group is guaranteed what it owns."""
     floor = Floor(workload.jobs, lab)
-    rules = policy or usual_policy(workload, lab, owned_cards(workload, lab))
-    return floor, Ours(floor, Site(lab, rules, workload.start))
+    return floor, on(floor, workload, policy)
+
+
+def on(floor: Floor, workload: Workload, policy: Policy | None) -> Ours:
+    """As `ours`, on a floor that is there."""
+    rules = policy or usual_policy(workload, floor.lab, owned_cards(workload, floor.lab))
+    return Ours(floor, Site(floor.lab, rules, workload.start))
 
 
 def _goes_on(desk: Desk, agenda: Agenda) -> bool:

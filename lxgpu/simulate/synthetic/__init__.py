@@ -32,6 +32,7 @@ MODELS: dict[str, Model] = {
     "deadline": Model("one group's rush before its deadline, among others' batch jobs", 0.8, deadline),
     "philly-like": Model("sizes, durations and hours fitted to the Philly trace", 0.8, philly_like, PHILLY),
     "idle": Model("people hold cards and use them 30 % of the time, batch jobs wait", 1.6, idle),
+    "held": Model("as idle, but people hold all cards, and batch jobs ask for as much again", 2.0, idle),
 }
 
 

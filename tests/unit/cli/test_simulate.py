@@ -174,7 +174,7 @@ def test_a_file_that_is_not_there_is_told(lxgpu, tmp_path):
 def test_tab_offers_the_rules(lxgpu):
     """TAB offers the rules."""
     words = {"COMP_WORDS": "lxgpu simulate --rule fi", "COMP_CWORD": "3", "_LXGPU_COMPLETE": "bash_complete"}
-    assert lxgpu(env=words).stdout.split() == ["plain,fifo", "plain,fifo-skip"]
+    assert lxgpu(env=words).stdout.split() == ["plain,fifo", "plain,fifo-skip", "plain,fifo-borrow"]
 
 
 def test_a_page_is_written_besides(lxgpu, trace, tmp_path):

@@ -40,7 +40,7 @@ def test_who_does_not_fit_is_waited_for_or_overtaken(name, starts):
     assert _played(name, OVERTAKING).first_start == starts
 
 
-@pytest.mark.parametrize("name", sorted(rules.RULES.keys() - {"lxgpu"}))
+@pytest.mark.parametrize("name", sorted(rules.RULES.keys() - {"lxgpu", "lxgpu-borrow"}))
 def test_who_could_never_fit_holds_up_nobody(name):
     """Who could never fit holds up nobody."""
     floor = _played(name, [_job(9, 0, 1), _job(8, 1, 10), _job(8, 2, 5)])

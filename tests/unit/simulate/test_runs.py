@@ -12,7 +12,7 @@ from lxgpu.model.quota import Group, Policy, Total
 from lxgpu.simulate.jobs import Burst, Job, Lab, Workload, in_time
 from lxgpu.simulate.outcome import group_of
 from lxgpu.simulate.rules import RULES, make
-from lxgpu.simulate.runs import DIVIDING, OURS, Asked, asked, fitting, run
+from lxgpu.simulate.runs import DIVIDING, READERS, Asked, asked, fitting, run
 from lxgpu.simulate.series import FREE, OTHERS, Curve
 
 ONE, TWO = ("one.yaml", Policy()), ("two.yaml", Policy(admins=frozenset({"ann"})))
@@ -34,7 +34,7 @@ def test_each_rule_runs_once_and_lxgpu_once_for_each_policy(rules, policies, wan
     assert all((one.rules is not None) == (one.policy is not None) for one in asked(rules, policies))
 
 
-@pytest.mark.parametrize("rule", sorted(set(RULES) - {OURS}))
+@pytest.mark.parametrize("rule", sorted(set(RULES) - READERS))
 def test_a_rule_that_is_not_said_to_read_a_policy_does_not(rule):
     """A rule that is not said to read a policy does not, and one that is does."""
     jobs = tuple(Job(str(at), "p", 4, at, 900, group=group) for at, group in enumerate(["red", "blue", "blue"] * 9))

@@ -15,7 +15,7 @@ from lxgpu.simulate.synthetic import MODELS, generate
 
 def test_there_are_the_labs_that_are_promised():
     """There are the labs that are promised."""
-    assert list(MODELS) == ["lab", "deadline", "philly-like", "idle"]
+    assert list(MODELS) == ["lab", "deadline", "philly-like", "idle", "held"]
 
 
 def test_an_unknown_lab_gives_the_nearest_name():
