@@ -1,8 +1,8 @@
 """All benchmarks, most in a lab of their own; to results.json, results.md and docs/benchmarks.md.
 
-usage: python -m benchmarks [--jobs N] [PART …]     (takes minutes; root, but for the first four and simulating)
-parts: deciding page asking reporting starting create cards move tick listing batch inside simulating
-simulating has parts of its own: simulating.oracles .speed .lab12x8 .deadlines .idle .forecast .philly .growth
+usage: python -m benchmarks [--jobs N] [PART …]     (takes minutes; root, but for the first five and simulating)
+parts: deciding placement page asking reporting starting create cards move tick listing batch inside simulating
+simulating has parts of its own: simulating.oracles .speed .lab12x8 .deadlines .idle .lending .forecast .philly .growth
 --jobs N: only the first N jobs of each simulation, to try it; nothing is written then.
 """
 
@@ -21,6 +21,7 @@ from benchmarks import (
     drawing,
     inside,
     paging,
+    placing,
     reporting,
     simulating,
     table,
@@ -30,7 +31,7 @@ from benchmarks.measure import LXGPU, lab_environment, run
 from benchmarks.table import Result, Row
 
 IN_A_LAB = ("starting", "create", "cards", "move", "tick", "listing", "batch", "inside")
-PARTS = ("deciding", "page", "asking", "reporting", *IN_A_LAB, "simulating")
+PARTS = ("deciding", "placement", "page", "asking", "reporting", *IN_A_LAB, "simulating")
 
 
 def main(wanted: list[str], *, first: int) -> None:
@@ -40,6 +41,8 @@ def main(wanted: list[str], *, first: int) -> None:
         raise SystemExit(f"there is no part {', '.join(strange)}\n\n{__doc__}")
     if "deciding" in wanted:
         _keep(_of("deciding", [*deciding.one_request(), *deciding.whole_pass()]), {}, first=first)
+    if "placement" in wanted:
+        _keep([replace(row, part="placement") for row in placing.placement()], {}, first=first)
     if "page" in wanted:
         _keep([replace(row, part="page") for row in paging.page()], {}, first=first)
     if "asking" in wanted:

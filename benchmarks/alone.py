@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks import rival
+from lxgpu.model.quota import Policy
 from lxgpu.simulate.engine import Rule, play
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Lab, Workload
@@ -23,6 +23,7 @@ from lxgpu.simulate.readers import read
 from lxgpu.simulate.readers.slicing import sliced
 from lxgpu.simulate.rules import make
 from lxgpu.simulate.synthetic import generate
+from lxgpu.simulate.usual import BATCH, usual_policy
 
 FOLDER = "LXGPU_TRACES"
 """The environment variable that names the folder of the public traces."""
@@ -35,7 +36,8 @@ class Ask:
     """A rule on a trace (a file of the folder) or a made-up lab (a name of `simulate --synthetic`).
 
     `slice_jobs`: a slice of the trace with so many jobs, at a load of 0.87, without jobs that no server holds. `first`:
-    only so many of its jobs, 0 for all. `runs`: the median of so many. `mark_s`: tell what was done until then.
+    only so many of its jobs, 0 for all. `idle_s`: no group is guaranteed anything, and cards count as idle after so
+    long. `runs`: the median of so many. `mark_s`: tell what was done until then.
     """
 
     rule: str
@@ -48,6 +50,7 @@ class Ask:
     first: int = 0
     runs: int = 1
     mark_s: float = 0
+    idle_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class Told:
     peak_mb: float
     effective: float = 0.0
     """Share of all card time until the mark in which work was done that was not lost."""
+    holder_slowdown: float | None = None
+    lost_gpu_s: float = 0.0
 
 
 def has(trace: str) -> bool:
@@ -112,7 +117,7 @@ def simulate(ask: Ask) -> Told:
     costs: list[float] = []
     for _ in range(ask.runs):
         began = time.process_time()
-        floor, rule = make(ask.rule)(workload, lab, None)
+        floor, rule = make(ask.rule)(workload, lab, _policy(workload, lab, ask.idle_s) if ask.idle_s else None)
         marking = _Marking(floor, rule, ask.mark_s) if ask.mark_s else None
         play(floor, marking or rule)
         costs.append(time.process_time() - began)
@@ -138,6 +143,19 @@ def _told(floor: Floor, cpu_s: float, effective: float) -> Told:
         cpu_s=cpu_s,
         peak_mb=_peak(),
         effective=effective,
+        holder_slowdown=found.holder_slowdown,
+        lost_gpu_s=found.lost_gpu_s,
+    )
+
+
+def _policy(workload: Workload, lab: Lab, idle_s: int) -> Policy:
+    """The usual one without guarantees, and another window; everybody lends what is idle, and batch jobs may borrow."""
+    usual = usual_policy(workload, lab, {})
+    return replace(
+        usual,
+        classes={**usual.classes, BATCH: replace(usual.classes[BATCH], borrow=True)},
+        defaults=replace(usual.defaults, lend_idle=True),
+        rules=replace(usual.rules, idle=replace(usual.rules.idle, window_s=idle_s)),
     )
 
 
@@ -152,18 +170,8 @@ class _Marking:
     def decide(self) -> None:
         """As the rule does."""
         if self._floor.now == self._mark_s and not self.effective:
-            self.effective = done(self._floor) / (self._floor.lab.cards * self._mark_s)
+            self.effective = self._floor.done_gpu_s() / (self._floor.lab.cards * self._mark_s)
         self._decide()
-
-
-def done(floor: Floor) -> float:
-    """GPU-seconds of work so far that was not lost: on a copy all stop, and what is not saved counts all the same."""
-    there = copy.deepcopy(floor)
-    working = [job for job in range(len(there.jobs)) if there.working(job)]
-    unsaved = sum(there.unsaved_s(job) * there.jobs[job].gpus for job in working)
-    for job in working:
-        there.stop(job)
-    return there.delivered_gpu_s - there.lost_gpu_s + unsaved
 
 
 def _peak() -> float:

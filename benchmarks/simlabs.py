@@ -89,6 +89,37 @@ def idle(first: int) -> Found:
     return rows, {}
 
 
+def lending(first: int) -> Found:
+    """A lab whose holders have all cards and work 30 % of the time: what taking idle cards and lending them on come to.
+
+    `lxgpu` takes them after its usual two hours of idleness, and gives groups what they are guaranteed; "after 4 days"
+    has no guarantees, and idle are cards that nobody used for longer than a weekend.
+    """
+    ways = {
+        "exclusive": ("fifo", 0),
+        "exclusive, lent on": ("fifo-borrow", 0),
+        "reclaim": ("lxgpu", 0),
+        "reclaim, lent on": ("lxgpu-borrow", 0),
+        "reclaim after 4 days, lent on": ("lxgpu-borrow", 4 * _DAY_S),
+    }
+    rows: list[Figure] = []
+    for name, (rule, idle_s) in ways.items():
+        runs = [
+            told(Ask(rule, (2, 8), made_up="held", days=_DAYS, seed=seed, first=first, mark_s=_LIFE_S, idle_s=idle_s))
+            for seed in range(_IDLE_SEEDS)
+        ]
+        goals = (0.65, 1.0) if rule.endswith("-borrow") else (None, None)
+        seeds = f"median; seeds 0 to {_IDLE_SEEDS - 1}: {{}}"
+        use = [found.effective for found in runs]
+        slow = [100 * (found.holder_slowdown or 0.0) for found in runs]
+        lost = median(found.lost_gpu_s / 3600 for found in runs)
+        beside = seeds.format(", ".join(f"{one:.3f}" for one in use)) + f"; {lost:,.0f} GPU-hours lost"
+        rows.append(Figure(f"held, {name}: use", round(median(use), 3), "", goals[0], at_least=True, beside=beside))
+        each = seeds.format(", ".join(f"{one:.2f}" for one in slow))
+        rows.append(Figure(f"held, {name}: holders' slowdown", round(median(slow), 3), "%", goals[1], beside=each))
+    return rows, {}
+
+
 def forecast(_first: int) -> Found:
     """Brier scores for coming back within an hour, over those of "same as now"."""
     zone, now = ZoneInfo("Europe/Berlin"), datetime(2027, 6, 7, tzinfo=UTC)

@@ -148,6 +148,7 @@ SECTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[int], Found]]] = {
     "lab12x8": ((TWELVE,), lab12x8),
     "deadlines": ((simlabs.CHRONUS,), simlabs.deadlines),
     "idle": ((), simlabs.idle),
+    "lending": ((), simlabs.lending),
     "forecast": ((), simlabs.forecast),
     "philly": ((simgrowth.PHILLY,), simgrowth.philly),
     "growth": ((), simgrowth.growth),

@@ -7,7 +7,7 @@ from math import log
 import pytest
 
 from benchmarks import simulating
-from benchmarks.alone import FOLDER, Ask, done, simulate, workload_of
+from benchmarks.alone import FOLDER, Ask, simulate, workload_of
 from benchmarks.simgrowth import power
 from benchmarks.table import Figure, Result, merged
 from lxgpu.simulate.floor import Floor
@@ -67,7 +67,7 @@ def at(floor, second):
     while floor.next_at() <= second:
         list(floor.pass_to(floor.next_at()))
     list(floor.pass_to(second))
-    return done(floor)
+    return floor.done_gpu_s()
 
 
 @pytest.mark.parametrize("rule", ["fifo", "culler"])
