@@ -133,7 +133,12 @@ class Keeper:
         with self._lock:
             told, self._told = self._told, []
         if told:
-            borrowed.heard(site, told)
+            try:
+                borrowed.heard(site, told)
+            except LxgpuError:
+                with self._lock:  # the sentry says it once
+                    self._told = [*told, *self._told]
+                raise
             self._poke()
         wanted = bool(site.inventory.read().borrowings)
         child = self._child

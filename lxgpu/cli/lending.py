@@ -73,6 +73,8 @@ def attach(
             wanted = replace(request, more=max(0, number - had))
             if wanted.more:
                 _borrow(out, site, wanted, lease_s=lease_s, dry_run=dry_run)
+            if dry_run:
+                return
             steps.done(name, "borrowed; what runs on it may stop at any moment")
             show_created(out, site, [name])
             return

@@ -19,6 +19,7 @@ from lxgpu.model.instance import Sighting
 from lxgpu.model.layout import whole
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.borrowing import over
+from lxgpu.policy.resolve import resolve_gpus
 from lxgpu.ports import Change, Tx
 from lxgpu.services import instances
 from lxgpu.services.operations import LOCK_WAIT_S
@@ -31,12 +32,19 @@ DIES_S, POLL_S = 1.0, 0.05
 
 
 def give_back(site: Site, name: str, cards: Collection[str] = ()) -> tuple[str, ...]:
-    """End what a container has borrowed, all or those of these UUIDs; gives the UUIDs."""
-    mine = [row for row in site.inventory.read().borrowings if row.instance == name]
-    mine = [row for row in mine if not cards or row.slot.card in cards]
-    for row in mine:
+    """End what a container has borrowed, all or those of these names; gives the names, or the UUIDs of all."""
+    records = site.inventory.read()
+    mine = {row.slot.card: row for row in records.borrowings if row.instance == name}
+    if not mine:
+        return ()
+    gpus = site.engine.gpus() if cards else ()
+    named = (
+        {one: resolve_gpus(gpus, records.cards, (one,))[0] for one in cards} if cards else {one: one for one in mine}
+    )
+    found = {one: mine[uuid] for one, uuid in named.items() if uuid in mine}
+    for row in found.values():
         finish(site, row, why="given back")
-    return tuple(row.slot.card for row in mine)
+    return tuple(found)
 
 
 def finish(site: Site, row: Borrowing, *, why: str) -> None:

@@ -21,7 +21,7 @@ from lxgpu.policy.resolve import resolve_gpus
 from lxgpu.ports import Change, Tx
 from lxgpu.services import instances, observe
 from lxgpu.services.begin import decided
-from lxgpu.services.borrowed import POLL_S, card_of_row, finish
+from lxgpu.services.borrowed import POLL_S, card_of_row, end, finish
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.lending import ready_instance
 from lxgpu.services.operations import LOCK_WAIT_S
@@ -57,7 +57,7 @@ def borrow(site: Site, request: GpuRequest) -> tuple[Borrowing, ...]:
             raise LxgpuError("not_ready", f"{name} does not run", fix=f"lxgpu start {name}")
         rows = decided(site, snapshot, partial(_claim, site, request, seen.init_pid))
         for row in rows:
-            _plug(site, row, card_of_row(snapshot.seen.gpus, row))
+            _plug(site, row, card_of_row(snapshot.seen.gpus, row), seen.init_pid)
         with site.write() as tx:
             tx.put(*(replace(row, state=BorrowState.GRANTED) for row in rows if _attaching(tx, row)))
     return rows
@@ -113,8 +113,8 @@ def _claim(site: Site, request: GpuRequest, init: int, tx: Tx, now: Snapshot) ->
     return rows
 
 
-def _plug(site: Site, row: Borrowing, gpu: Gpu | None) -> None:
-    """The card into the container's devices; its rule denies it still."""
+def _plug(site: Site, row: Borrowing, gpu: Gpu | None, init: int) -> None:
+    """The card into the container's devices; its rule denies it still. Error `attach_failed`: it is not there then."""
     if gpu is None:
         return
 
@@ -122,6 +122,11 @@ def _plug(site: Site, row: Borrowing, gpu: Gpu | None) -> None:
         return Change(devices={devices.gpu_device_name(gpu): devices.gpu_device(gpu)})
 
     instances.put(site, row.instance, build)
+    if site.probe.nodes_inside(init, gpu.nodes) != frozenset(gpu.nodes):
+        end(site, row, why="its nodes did not come in")
+        why = "LXD attached it, and not all of its nodes are inside"
+        fix = f"lxgpu restart {row.instance} --yes makes its devices anew; then repeat"
+        raise LxgpuError("attach_failed", f"{row.slot} is not inside {row.instance}", why=why, fix=fix)
 
 
 def _attaching(tx: Tx, row: Borrowing) -> bool:

@@ -119,12 +119,12 @@ class Sentry:
         why = self._standing[row.id].why
         if move in {Move.STOP, Move.END} and before.running:
             self._stop(row, readings)
-            latency = self._site.clock.monotonic() - self._seen_at.get(row.id, now)
-            self._tell(Told(row.id, "stopped", why or "the daemon is away", round(latency, 3)))
+            latency = round(self._site.clock.monotonic() - self._seen_at.get(row.id, now), 3)
+            self._tell(Told(row.id, "stopped", why or "there is no daemon", None if blind else latency))
         if move is Move.END:
             self._kill(row, readings, why)
         elif move is Move.GO or (before.running and move is Move.NOTHING and self._due(row)):
-            self._go(row, began=move is Move.GO)
+            self._go(row, before, began=move is Move.GO)
         if not self._standing[row.id].running and move is not Move.STOP:
             self._keep_still(row, readings)
         if not seen.work:
@@ -133,7 +133,7 @@ class Sentry:
     def _due(self, row: Borrowing) -> bool:
         return self._site.clock.monotonic() - self._ruled_at.get(row.id, 0.0) >= AGAIN_S
 
-    def _go(self, row: Borrowing, *, began: bool) -> None:
+    def _go(self, row: Borrowing, before: Standing, *, began: bool) -> None:
         """Let the borrower at the card, unless somebody is at work on the container or the borrowing just now."""
         with self._site.locks.hold(LOCK, wait_s=0) as mine, self._site.locks.hold(row.instance, wait_s=0) as still:
             gpu = self._gpu(row)
@@ -143,7 +143,7 @@ class Sentry:
             self._caught.pop(row.id, None)
             self._tell(Told(row.id, "lent"))
         elif began:  # at the next look
-            self._standing[row.id] = replace(self._standing[row.id], running=False)
+            self._standing[row.id] = replace(self._standing[row.id], running=False, fresh=before.fresh)
 
     def _open(self, row: Borrowing, gpu: Gpu) -> bool:
         """The rule of the container with this card open; False when the borrowing is not what it was."""

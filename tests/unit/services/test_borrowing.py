@@ -314,6 +314,28 @@ def test_a_borrower_that_stops_has_nothing_at_its_next_start(stage):
     assert not stage.has("bob")
 
 
+def test_given_back_by_name_or_all(stage):
+    """A borrowed card is named as any other; what is not borrowed is not touched."""
+    stage.borrow()
+    assert borrowed.give_back(stage.site, "alice") == ()
+    pci = stage.card.pci
+    assert borrowed.give_back(stage.site, "bob", [pci]) == (pci,)
+    assert stage.row is None
+    stage.borrow()
+    assert borrowed.give_back(stage.site, "bob") == (stage.card.uuid,)
+    assert [row.instance for row in stage.site.inventory.read().assignments] == ["alice"]
+
+
+def test_a_busy_container_is_opened_at_the_next_look(stage):
+    """Somebody is at work on bob's container just then: the sentry waits for a second, not for another idle time."""
+    borrowing.borrow(stage.site, GpuRequest("bob", "", 1, class_name="low"))
+    with stage.site.locks.hold("bob", wait_s=0):
+        stage.passes(4)
+        assert not stage.opens("bob")
+    stage.passes(2)
+    assert stage.opens("bob")
+
+
 def test_consent_withdrawn_ends_it(stage):
     """The next tick ends what the policy lets nobody do any more."""
     stage.borrow()
