@@ -1,4 +1,4 @@
-"""A few weeks of random deeds in a world under pressure, and the history that comes of them, on standard output."""
+"""A few weeks of random deeds in a world under pressure, and some simulated days: what came of them, line by line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from collections.abc import Callable
 from inline_pool import without_threads
 from seeded_ids import seeded_ids
 from taking_world import PEOPLE, A, B, World
+
+from lxgpu.simulate.engine import play
+from lxgpu.simulate.jobs import Lab
+from lxgpu.simulate.rules.ours import ours
+from lxgpu.simulate.synthetic import generate
 
 WEEKS, DEEDS = 6, 40
 CLASSES = ("", "urgent", "low", "fixed")
@@ -45,7 +50,18 @@ def week(seed: int) -> list[str]:
     return [f"{one.at} {one.kind} {one.subject} {one.rule} {one.detail}" for one in reversed(events)]
 
 
+def simulated() -> list[str]:
+    """What happened to each job in some days of a made-up lab."""
+    lab = Lab(2, 4)
+    floor, rule = ours(generate("lab", lab, days=3, seed=3), lab, None)
+    play(floor, rule)
+    return [
+        f"{job.id} {floor.first_start[at]} {floor.finish[at]} {floor.stops[at]}" for at, job in enumerate(floor.jobs)
+    ]
+
+
 if __name__ == "__main__":
     with without_threads(), seeded_ids():
         for number in range(WEEKS):
             sys.stdout.writelines(f"{line}\n" for line in week(number))
+    sys.stdout.writelines(f"{line}\n" for line in simulated())

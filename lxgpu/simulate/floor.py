@@ -54,7 +54,7 @@ class Floor:
         self._restart = [0.0] * count
         self._since: list[float | None] = [None] * count  # at work since
         self._ready = [0.0] * count  # of a holder: since when it could have begun what it wants next
-        self._taken: dict[int, tuple[float, int]] = {}  # of whose idle cards were taken: when, and how many
+        self._taken: dict[int, list[tuple[float, int]]] = {}  # of whose idle cards were taken: when, and how many
 
     def start(self, job: int, place: Place) -> None:
         """Give a job its cards, so many of each server."""
@@ -82,13 +82,18 @@ class Floor:
         if at_work:
             self._interrupt(job, item)
         elif item.bursts:
-            self._taken[job] = (self.now, item.gpus if taken is None else taken)
+            self._taken[job] = [(self.now, item.gpus if taken is None else taken)]
             wanted = self._wanted(job)
             self.false_reclaims += wanted is not None and wanted.start_s < self.now + SOON_S
         self.stops[job] += 1
         self._mark[job] += 1
         self._leave(job)
         return at_work
+
+    def take_more(self, job: int, taken: int) -> None:
+        """Cards that somebody kept, whose others were taken before, are taken as well."""
+        if job in self._taken:
+            self._taken[job].append((self.now, taken))
 
     def wake(self, at: float) -> None:
         """Let the rule decide again at that time."""
@@ -222,8 +227,8 @@ class Floor:
         self._ready[job] = self.now
 
     def _reclaimed(self, job: int) -> None:
-        since, taken = self._taken.pop(job, (self.now, 0))
-        self.reclaimed_gpu_s += (self.now - since) * taken
+        for since, taken in self._taken.pop(job, ()):
+            self.reclaimed_gpu_s += (self.now - since) * taken
 
     def _leave(self, job: int) -> None:
         if self.log is not None and self.place[job]:

@@ -283,6 +283,8 @@ class Ours:
             self._join(host, job)
             # What it keeps of its cards does nothing until it has them all again.
             self._rest.turned(job, [row.slot for row in self.site.held(_name(job))])
+        else:
+            self._floor.take_more(job, taken)
 
     def _join(self, host: int, job: int) -> None:
         if self._floor.jobs[job].gpus > 1:

@@ -128,6 +128,20 @@ def test_of_several_idle_cards_only_those_that_were_taken_count_as_reclaimed(tak
     assert floor.reclaimed_gpu_s == 300 * counted
 
 
+def test_idle_cards_that_are_taken_later_count_from_then_on():
+    """Idle cards that are taken later than others of their holder's count from then on."""
+    floor = Floor([Job("h", "h", 4, 0.0, 1000.0, bursts=(Burst(0, 10),))], Lab(1, 4))
+    floor.take_more(0, 1)
+    floor.start(0, ((0, 4),))
+    list(floor.pass_to(100.0))
+    floor.stop(0, 1)
+    list(floor.pass_to(300.0))
+    floor.take_more(0, 2)
+    list(floor.pass_to(400.0))
+    floor.start(0, ((0, 4),))
+    assert floor.reclaimed_gpu_s == 300 + 2 * 100
+
+
 @pytest.mark.parametrize(
     ("gpus", "place"),
     [

@@ -89,6 +89,15 @@ def test_of_an_idle_holders_two_cards_only_the_one_that_was_taken_counts_as_recl
     assert floor.reclaimed_gpu_s == rule.STOP_S + 3000
 
 
+def test_a_holders_second_idle_card_that_is_taken_counts_as_reclaimed_as_well():
+    """Each from its own taking on, until the holder has both again."""
+    holder = _job("vision-1", 0, 50_000, gpus=2, bursts=(Burst(0, 600), Burst(20_000, 600)))
+    jobs = [holder, _job("speech-1", 10, 9000), _job("speech-2", 5000, 1000)]
+    one, both = (_played(*jobs[:count]) for count in (2, 3))
+    assert both.first_start[2] < both.finish[1]
+    assert both.reclaimed_gpu_s > one.reclaimed_gpu_s
+
+
 def test_a_resting_holder_whom_nobody_waits_behind_keeps_the_card():
     """Idle is taken on demand only."""
     holder = _job("vision-1", 0, 50_000, bursts=(Burst(0, 600), Burst(20_000, 600)))
