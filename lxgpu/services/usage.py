@@ -74,9 +74,9 @@ class UsageView:
     refused: int | None = None
     refused_full: int | None = None
     refused_gpu_hours: float | None = None
-    borrowed_gpu_hours: float | None = None
     period_hours: float | None = None
     wasted: tuple[WasteView, ...] = ()
+    borrowed_gpu_hours: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

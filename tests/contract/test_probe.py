@@ -1,4 +1,4 @@
-"""What every probe promises, asked of the real one (real processes and cgroups of this kernel) and of the fake."""
+"""What every probe and brake promises, asked of the real ones (processes and cgroups of this host) and of the fakes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import signal
 from dataclasses import replace
 
 import pytest
+from fakes.people import FakeBrake
 from nvml_library import Library
 from probe_worlds import ABSENT, CARD, OTHER, FakeWorld, RealWorld
 
+from lxgpu.drivers.brake import FreezerBrake
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Limits
 
 NOBODY = 2**22 - 1
+KEY = "testkey"
 
 
 @pytest.fixture(scope="session")
@@ -280,3 +283,58 @@ def test_a_container_that_has_ended_is_no_empty_one(world, ask):
     with pytest.raises(LxgpuError) as raised:
         ask(world.probe)
     assert raised.value.code == "unavailable"
+
+
+# ---- the brake, which stands beside the probe
+
+
+@pytest.fixture
+def brake(world):
+    """The brake of that host; nothing of it is left after a test."""
+    found = FakeBrake(world.probe) if isinstance(world, FakeWorld) else FreezerBrake()
+    yield found
+    found.free(KEY, world.init)
+    assert found.held(KEY) == ()
+
+
+def named(processes):
+    """Who it is."""
+    return {(one.pid, one.start_time) for one in processes}
+
+
+def test_who_is_held_is_named_until_it_is_free(world, brake):
+    """Held twice is held once; freed twice is freed."""
+    process = world.hold()
+    assert brake.held(KEY) == ()
+    for _ in range(2):
+        brake.hold(KEY, world.init, [process.pid])
+        assert named(brake.held(KEY)) == named([process])
+    for _ in range(2):
+        brake.free(KEY, world.init)
+        assert brake.held(KEY) == ()
+
+
+def test_nobody_elses_process_is_held(world, brake):
+    """A pid that is another container's, or nobody's, is left alone."""
+    other = world.hold_elsewhere()
+    brake.hold(KEY, world.init, [other.pid, NOBODY])
+    assert brake.held(KEY) == ()
+
+
+def test_a_held_process_still_holds_its_card_and_is_killed_by_the_probe(world, brake):
+    """It is found where it was, and KILL lands at once."""
+    process = world.hold()
+    brake.hold(KEY, world.init, [process.pid])
+    assert named(world.probe.holders([world.init], [CARD], still=False)[CARD.uuid].processes) == named([process])
+    assert world.probe.signal(process, signal.SIGKILL)
+    assert world.gone(process)
+    assert brake.held(KEY) == ()
+
+
+def test_who_was_killed_by_somebody_else_is_let_out_to_end(world, brake):
+    """The next time that it is held: a frozen process does not end by itself, and keeps its container from stopping."""
+    process = world.hold()
+    brake.hold(KEY, world.init, [process.pid])
+    world.killed(process)
+    brake.hold(KEY, world.init, [])
+    assert world.gone(process)
