@@ -1,8 +1,8 @@
 """Where requests of many sizes go on one host: lxgpu's placement, first fit and random fit over the same streams.
 
 The host has 16 cards of 24 GiB on two NUMA nodes: eight whole ones, four in quarters, four in halves. Requests come and
-go (Poisson, exponential): a quarter or more, half or more, at least 5 or 10 GiB of memory, one, two or four whole
-cards. Who finds no place goes away. The rivals take any slots that will do: the first by PCI address, or by a draw.
+go (Poisson, exponential): a quarter or more, half or more, one, two or four whole cards. Who finds no
+place goes away. The rivals take any slots that will do: the first by PCI address, or by a draw.
 """
 
 from __future__ import annotations
@@ -36,29 +36,25 @@ _HOLD = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What is asked for: so many, of a pattern; each has this share of a card and memory (GiB) at least."""
+    """What is asked for: so many, of a pattern; each is this share of a card at least."""
 
     pattern: str
     count: int
     share: float
-    gib: float
 
     def fits(self, gpu: Gpu) -> bool:
-        """Whether something that is lent would do: a share is a part, memory any, else a whole card."""
-        parts = gpu.divided if self.pattern.startswith("* 0.") else self.share < 1 or not gpu.divided
-        return parts and share_of(gpu.uuid) >= self.share and (gpu.memory_bytes or 0) >= self.gib * GIB
+        """Whether something that is lent would do: a part that is no smaller, or a whole card."""
+        return gpu.divided == (self.share < 1) and share_of(gpu.uuid) >= self.share
 
 
 ASKS = (
-    Ask("* 0.25", 1, 0.25, 6),
-    Ask("* 0.5", 1, 0.5, 12),
-    Ask("* 5GiB+", 1, 0.0, 5),
-    Ask("* 10GiB+", 1, 0.0, 10),
-    Ask("*", 1, 1.0, 24),
-    Ask("*", 2, 1.0, 24),
-    Ask("*", 4, 1.0, 24),
+    Ask("* 0.25", 1, 0.25),
+    Ask("* 0.5", 1, 0.5),
+    Ask("*", 1, 1.0),
+    Ask("*", 2, 1.0),
+    Ask("*", 4, 1.0),
 )
-WEIGHTS = (30, 20, 10, 15, 15, 7, 3)
+WEIGHTS = (40, 25, 20, 10, 5)
 Fit = Callable[[Snapshot, Ask, random.Random], Sequence[str]]
 
 
@@ -146,7 +142,9 @@ def play(fit: Fit, seed: int, requests: int) -> Found:
         opened = {by_name[name].card for name in taken}
         sums.open_cards += len(opened)
         sums.stranded_gib += sum(_gib(gpu) for gpu in gpus if gpu.card in opened and gpu.uuid not in taken)
-        sums.stranded_gib += sum(_gib(by_name[name]) - one.gib for one, some in held.values() for name in some)
+        sums.stranded_gib += sum(
+            _gib(by_name[name]) - one.share * MEMORY for one, some in held.values() for name in some
+        )
     return replace(sums, **{name: getattr(sums, name) / requests for name in Found.__slots__})
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 import pytest
 
-from benchmarks import simulating
+from benchmarks import placing, simulating
 from benchmarks.alone import FOLDER, Ask, simulate, workload_of
 from benchmarks.simgrowth import power
 from benchmarks.table import Figure, Result, merged
@@ -76,6 +77,30 @@ def test_long_after_the_last_end_all_is_done(rule):
     ask = Ask(rule, (1, 8), made_up="philly-like", days=1, first=20, mark_s=2000 * DAY_S)
     asked = sum(job.demand_gpu_s for job in workload_of(ask).jobs)
     assert simulate(ask).effective * 8 * 2000 * DAY_S == pytest.approx(asked)
+
+
+@pytest.mark.parametrize("fit", [placing.ours, placing.first_fit, placing.random_fit])
+def test_a_placement_that_is_measured_lends_nothing_twice(fit):
+    """Each way lends only what is free, all that is asked for or nothing, and a stream is the same again."""
+    asked = []
+
+    def watched(snapshot, ask, chance):
+        names = list(fit(snapshot, ask, chance))
+        assert len({*names}) in {0, ask.count}
+        assert not {*names} & {row.slot.gpu for row in snapshot.records.assignments}
+        assert all(ask.fits(snapshot.seen.gpu(name)) for name in names)
+        asked.append(names)
+        return names
+
+    one, other = (replace(placing.play(watched, 1, 60), cpu_s=0.0) for _ in range(2))
+    assert one == other
+    assert asked[:60] == asked[60:]
+
+
+def test_less_memory_is_stranded_than_by_random_fit():
+    """So few streams tell that already."""
+    found = {row.name: row for row in placing.placement(seeds=3, requests=80)}
+    assert found["placement: memory stranded over random fit's"].met
 
 
 def test_without_the_traces_their_parts_are_left_out_and_that_is_said(monkeypatch, capsys, tmp_path):
