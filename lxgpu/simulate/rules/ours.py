@@ -28,10 +28,11 @@ from lxgpu.policy.admission import admit
 from lxgpu.policy.agenda import work_out
 from lxgpu.policy.desk import Agenda, Desk
 from lxgpu.policy.handing import hand_over
-from lxgpu.policy.routing import host_to_keep, hosts_for
+from lxgpu.policy.routing import hosts_for
 from lxgpu.policy.supply import soonest
 from lxgpu.simulate.floor import Floor
 from lxgpu.simulate.jobs import Lab, Workload
+from lxgpu.simulate.kept import Kept
 from lxgpu.simulate.never import LARGER, WAITED
 from lxgpu.simulate.owners import Owners
 from lxgpu.simulate.rest import Rest
@@ -57,7 +58,7 @@ class Ours:
         """Requests that may take from somebody as soon as time allows it: where that is best is asked again first."""
         self._due: list[_Due] = []
         self._order = 0
-        self._rest = Rest(floor, site)
+        self._rest, self._kept = Rest(floor, site), Kept(floor, site)
 
     # ---- what happens
 
@@ -204,24 +205,8 @@ class Ours:
             hand_over(desk)  # what is attached begins
         self.site.keep(desk)
         self._carry_out(host, desk)
-        self._keep_no_more()
-        self._keep_for(desk.first)
-
-    def _keep_for(self, first: str) -> None:
-        """Cards are kept for the first in the queue on one host; the others may lend theirs at once."""
-        row = self.site.reservation(first)
-        if row is None or first in self.site.shadows:
-            return
-        host = host_to_keep([self.site.snapshot(host) for host in self.site.hosts], row)
-        self.site.shadows = {**self.site.shadows, first: host}
-        self._looks.update(dict.fromkeys(host for host in self.site.hosts if self._floor.free[host]))
-
-    def _keep_no_more(self) -> None:
-        """What was kept for those who wait no more may be lent."""
-        over = {name: host for name, host in self.site.shadows.items() if not self.site.waits(name)}
-        if over:
-            self.site.shadows = {name: host for name, host in self.site.shadows.items() if name not in over}
-            self._looks.update(dict.fromkeys(map(self.site.number, over.values())))
+        self._looks.update(dict.fromkeys(self._kept.no_more()))
+        self._looks.update(dict.fromkeys(self._kept.keep_for(desk.first)))
 
     def _carry_out(self, host: int, desk: Desk) -> None:
         agenda = desk.agenda()
