@@ -157,7 +157,8 @@ def job_command(
 def fault_command(screen: Screen, *, gpu: str, fault: str, name: str) -> None:
     """Bring a fault about on a card (or `all`): lost, unknown, hang, noutil, noproc, xid:N; `clear` ends it.
 
-    fail:CALL:CODE lets one NVML call fail; mismatch and nodriver (with `all`) keep NVML from starting.
+    fail:CALL:CODE lets one NVML call fail; mismatch and nodriver (with `all`) keep NVML from starting,
+    reboot (with `all`) takes MIG slices away as a restart of the machine does.
     """
     from lxgpu.lab.faults import set_fault  # noqa: PLC0415
     from lxgpu.lab.record import require  # noqa: PLC0415

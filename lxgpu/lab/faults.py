@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CARD_FAULTS = ("lost", "unknown", "hang", "noutil", "noproc")
 LIBRARY_FAULTS = ("mismatch", "nodriver")
+REBOOT = "reboot"
 ALL = "all"
 FAIL = re.compile(r"fail:(?P<call>nvml\w+):(?P<code>\d{1,3})")
 XID = re.compile(r"xid:(?P<number>\d{1,3})")
@@ -46,7 +47,8 @@ def set_fault(lab: Lab, gpu: str, fault: str) -> None:
         gpu: a card as `jobs.find_card` takes it, or `all`.
         fault: `lost`, `unknown`, `hang`, `noutil` or `noproc` (what NVML says of the card from now on), `xid:N` (a
             line in the lab's kernel log), `fail:CALL:CODE` (one NVML call answers that code), `mismatch` or `nodriver`
-            (NVML does not start; these need `all`), `clear`.
+            (NVML does not start; these need `all`), `reboot` (as after a restart of the machine: no MIG slices, a mode
+            that waited holds; needs `all`), `clear`.
 
     Raises:
         LxgpuError: `usage` or `not_found`.
@@ -62,6 +64,8 @@ def set_fault(lab: Lab, gpu: str, fault: str) -> None:
             nvml.faults.update(dict.fromkeys((card.uuid for card in cards), fault))
         elif fault in LIBRARY_FAULTS and gpu == ALL:
             nvml.extra = [line for line in nvml.extra if not line.startswith("init ")] + [f"init {fault}"]
+        elif fault == REBOOT and gpu == ALL:
+            state.forget_slices(lab)
         elif failing := FAIL.fullmatch(fault):
             where = [""] if gpu == ALL else [f" {card.index}" for card in cards]
             nvml.extra += [f"fail {failing['call']} {failing['code']}{index}" for index in where]
@@ -71,7 +75,7 @@ def set_fault(lab: Lab, gpu: str, fault: str) -> None:
                 f"the lab cannot bring about {fault!r} on {gpu}",
                 why=[
                     f"on a card or `{ALL}`: {', '.join(CARD_FAULTS)}, xid:N, fail:CALL:CODE, clear",
-                    f"on `{ALL}` only: {', '.join(LIBRARY_FAULTS)}",
+                    f"on `{ALL}` only: {', '.join((*LIBRARY_FAULTS, REBOOT))}",
                 ],
                 fix="for instance: lxgpu lab fault 0 xid:79",
             )

@@ -8,15 +8,19 @@
  *   kids IDX PID START MIB C|G UTIL COMM   (the children of that process which are called COMM)
  *   init nodriver|mismatch                 (the library does not start)
  *   fail CALL CODE [IDX]                   (the call of that name answers CODE, on one card or on all)
+ *   slice IDX NUMBER ID SLICES MULTIPROCESSORS MIB SIZE STARTS NAME
+ *                                          (a kind of MIG slice that the card can have; see nvml_mig.c)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,13 +28,15 @@
 #define MOST_GPUS 64
 #define MOST_PROCS 1024
 #define MOST_FAILS 64
+#define MOST_KINDS 256
+#define MOST_COMPUTE 7
 #define NOT_DIVIDED 0xFFFFFFFFu
 typedef unsigned long long u64;
 
 enum answer {
   SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7,
   DRIVER_NOT_LOADED = 9, TIMEOUT = 10, FUNCTION_NOT_FOUND = 13, GPU_IS_LOST = 15, LIB_RM_VERSION_MISMATCH = 18,
-  UNKNOWN = 999
+  IN_USE = 19, INSUFFICIENT_RESOURCES = 23, UNKNOWN = 999
 };
 
 struct gpu {
@@ -46,6 +52,11 @@ struct proc {
 struct fail {
   char call[64];
   int code, gpu;
+};
+struct kind {
+  unsigned gpu, profile, id, slices, multiprocessors, size;
+  u64 mib;
+  char starts[16], name[32];
 };
 struct process_info {
   unsigned pid;
@@ -71,7 +82,8 @@ struct utilization {
 static struct gpu gpus[MOST_GPUS];
 static struct proc procs[MOST_PROCS];
 static struct fail fails[MOST_FAILS];
-static unsigned gpu_count, proc_count, fail_count;
+static struct kind kinds[MOST_KINDS];
+static unsigned gpu_count, proc_count, fail_count, kind_count;
 static int cuda_version;
 static char driver_version[32], init_fault[16];
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
@@ -80,6 +92,7 @@ static void read_line(const char *line) {
   struct gpu g = {0};
   struct proc p = {0};
   struct fail f = {.gpu = -1};
+  struct kind k = {0};
   if (gpu_count < MOST_GPUS &&
       sscanf(line, "gpu %u %63s %u %15s %llu %x %u %u %15s %95[^\n]", &g.index, g.uuid, &g.minor, g.pci, &g.mib,
              &g.device, &g.watt, &g.util, g.fault, g.name) == 10)
@@ -92,6 +105,9 @@ static void read_line(const char *line) {
     procs[proc_count++] = p;
   else if (fail_count < MOST_FAILS && sscanf(line, "fail %63s %d %d", f.call, &f.code, &f.gpu) >= 2)
     fails[fail_count++] = f;
+  else if (kind_count < MOST_KINDS && sscanf(line, "slice %u %u %u %u %u %llu %u %15s %31s", &k.gpu, &k.profile, &k.id, &k.slices,
+                                             &k.multiprocessors, &k.mib, &k.size, k.starts, k.name) == 9)
+    kinds[kind_count++] = k;
   else if (sscanf(line, "driver %31s %d", driver_version, &cuda_version) != 2)
     sscanf(line, "init %15s", init_fault);
 }
@@ -111,7 +127,7 @@ static void refresh(void) {
   int missing = stat(path, &now) != 0;
   int same = !missing && now.st_ino == seen.st_ino && !memcmp(&now.st_mtim, &seen.st_mtim, sizeof now.st_mtim);
   if (!same) {
-    gpu_count = proc_count = fail_count = 0;
+    gpu_count = proc_count = fail_count = kind_count = 0;
     *init_fault = 0;
     if (!missing && (file = fopen(path, "r"))) {
       char line[512];
@@ -213,6 +229,8 @@ static int copy(char *out, unsigned room, const char *format, ...) {
   return size < (int)room ? SUCCESS : INSUFFICIENT_SIZE;
 }
 
+#include "nvml_mig.c"
+
 /* ---- the library as a whole */
 
 EXPORT int nvmlInitWithFlags(unsigned flags) {
@@ -242,6 +260,8 @@ EXPORT const char *nvmlErrorString(int code) {
     case TIMEOUT: return "Timeout";
     case FUNCTION_NOT_FOUND: return "Function Not Found";
     case GPU_IS_LOST: return "GPU is lost";
+    case IN_USE: return "In use by another client";
+    case INSUFFICIENT_RESOURCES: return "Insufficient Resources";
     case LIB_RM_VERSION_MISMATCH: return "Driver/library version mismatch";
     default: return "Unknown Error";
   }
@@ -277,7 +297,12 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *address, struct gpu **ou
 
 EXPORT int nvmlDeviceGetIndex(struct gpu *gpu, unsigned *out) { CHECK(gpu); *out = gpu->index; return SUCCESS; }
 EXPORT int nvmlDeviceGetMinorNumber(struct gpu *gpu, unsigned *out) { CHECK(gpu); *out = gpu->minor; return SUCCESS; }
-EXPORT int nvmlDeviceGetUUID(struct gpu *gpu, char *out, unsigned room) { CHECK(gpu); return copy(out, room, "%s", gpu->uuid); }
+EXPORT int nvmlDeviceGetUUID(struct gpu *gpu, char *out, unsigned room) {
+  const struct instance *slice = as_instance(gpu);
+  if (slice) gpu = card_of(slice);
+  CHECK(gpu);
+  return slice ? slice_uuid(slice, out, room) : copy(out, room, "%s", gpu->uuid);
+}
 EXPORT int nvmlDeviceGetName(struct gpu *gpu, char *out, unsigned room) { CHECK(gpu); return copy(out, room, "%s", gpu->name); }
 EXPORT int nvmlDeviceGetSerial(struct gpu *gpu, char *out, unsigned room) { (void)out, (void)room; CHECK(gpu); return NOT_SUPPORTED; }
 EXPORT int nvmlDeviceGetPciInfo_v3(struct gpu *gpu, struct pci_info *out) {
@@ -289,7 +314,6 @@ EXPORT int nvmlDeviceGetPciInfo_v3(struct gpu *gpu, struct pci_info *out) {
   out->pci_device = gpu->device << 16 | 0x10de;
   return SUCCESS;
 }
-EXPORT int nvmlDeviceGetMigMode(struct gpu *gpu, unsigned *now, unsigned *next) { (void)now, (void)next; CHECK(gpu); return NOT_SUPPORTED; }
 EXPORT int nvmlDeviceGetPersistenceMode(struct gpu *gpu, unsigned *out) { CHECK(gpu); *out = 1; return SUCCESS; }
 
 /* ---- what a card does */
@@ -297,7 +321,7 @@ EXPORT int nvmlDeviceGetPersistenceMode(struct gpu *gpu, unsigned *out) { CHECK(
 EXPORT int nvmlDeviceGetUtilizationRates(struct gpu *gpu, struct utilization *out) {
   u64 mib;
   CHECK(gpu);
-  if (!strcmp(gpu->fault, "noutil")) return NOT_SUPPORTED;
+  if (!strcmp(gpu->fault, "noutil") || mig_is_on(gpu)) return NOT_SUPPORTED;
   load_of(gpu, &mib, &out->gpu);
   out->memory = out->gpu / 2;
   return SUCCESS;

@@ -44,6 +44,14 @@ def editing(lab: Lab) -> Iterator[NvmlState]:
         write_atomically(lab.paths.nvml_state, render(lab, state))
 
 
+def forget_slices(lab: Lab) -> None:
+    """What a restart of the machine does to MIG: slices are gone, and a mode that waited holds. Inside `editing`."""
+    path = lab.paths.nvml / "slices"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    modes = [line.split() for line in lines if line.startswith("mode ")]
+    write_atomically(path, "".join(f"mode {card} {after} {after}\n" for _, card, _, after in modes))
+
+
 def read(lab: Lab) -> NvmlState:
     """The state as it is on disk; empty when there is none yet."""
     state = NvmlState()
@@ -71,6 +79,11 @@ def render(lab: Lab, state: NvmlState) -> str:
             f"gpu {card.index} {card.uuid} {card.minor} {card.pci} {kind.memory_mib}"
             f" {kind.pci_device:x} {kind.power_limit_w} 0 {fault} {card.model}"
         )
+        lines += [
+            f"slice {card.index} {one.number} {one.profile} {one.slices} {one.multiprocessors} {one.memory_mib}"
+            f" {one.size} {','.join(map(str, one.starts))} {one.name}"
+            for one in kind.slices
+        ]
     return "\n".join([*lines, *state.jobs, *state.extra, ""])
 
 
