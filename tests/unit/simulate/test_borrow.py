@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lxgpu.model.quota import Policy, Terms
+from lxgpu.model.rules import BorrowRules, IdleRules, IdleWhen, Rules, SharingRules
 from lxgpu.simulate.engine import play
 from lxgpu.simulate.jobs import NO_WORK, Burst, Job, Lab, Workload, in_time
 from lxgpu.simulate.outcome import outcome
 from lxgpu.simulate.rules import make
 from lxgpu.simulate.synthetic import generate
+from lxgpu.simulate.usual import BATCH, CLASSES, USUAL
 
 
 def _holder(name: str, *bursts: Burst, gpus: int = 1, submit_s: float = 0.0, lasts_s: float = 10_000.0) -> Job:
@@ -56,6 +61,25 @@ def test_idle_cards_that_are_too_few_or_on_other_servers_are_not_lent():
     """A job is on one server."""
     jobs = [_holder("alice"), _holder("carol"), Job("b", "bob", 2, 1.0, 50.0)]
     assert _played("fifo-borrow", jobs, Lab(2, 1)).first_start[2] == 10_000.0
+
+
+@pytest.mark.parametrize(
+    ("borrow", "lend_idle", "idle_s", "begins"),
+    [(True, True, 600, 600.0), (True, False, 600, 5000.0), (False, True, 600, 5000.0)],
+    ids=["both consent", "the holder does not", "the class does not"],
+)
+def test_with_a_policy_both_sides_consent_and_its_times_hold(borrow, lend_idle, idle_s, begins):
+    """With a policy file idle cards are lent on as it says; without consent the batch job waits for a free card."""
+    never = IdleRules(when=IdleWhen.NEVER)
+    policy = Policy(
+        classes={**CLASSES, BATCH: replace(CLASSES[BATCH], borrow=borrow)},
+        defaults=Terms(limit=2, class_name=USUAL, lend_idle=lend_idle),
+        rules=Rules(idle=never, sharing=SharingRules(borrow=BorrowRules(idle_s=idle_s))),
+    )
+    jobs = (_holder("alice", lasts_s=5000.0), Job("b", "bob", 1, 1.0, 1000.0))
+    floor, rule = make("lxgpu-borrow")(Workload("w", jobs), Lab(1, 1), policy)
+    play(floor, rule)
+    assert floor.first_start[1] == pytest.approx(begins, abs=1)
 
 
 class _Held:
