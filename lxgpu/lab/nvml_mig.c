@@ -110,6 +110,13 @@ static struct instance *as_instance(const void *handle) {
 static struct gpu *card_of(const struct instance *one) {
   return gpus + ((const char *)one - (const char *)divided) / sizeof *divided;
 }
+/* Before the lock: a card that hangs would keep it, and whoever ends the hanging needs it. */
+#define CHECK_INSTANCE(handle)                              \
+  do {                                                      \
+    read_slices();                                          \
+    if (!as_instance(handle)) return INVALID_ARGUMENT;      \
+    CHECK(card_of(as_instance(handle)));                    \
+  } while (0)
 static const struct kind *kind_of(const struct gpu *gpu, unsigned id) {
   for (unsigned i = 0; i < kind_count; i++)
     if (kinds[i].gpu == gpu->index && kinds[i].id == id) return kinds + i;
@@ -267,10 +274,11 @@ EXPORT int nvmlGpuInstanceGetInfo(struct instance *handle, struct instance_info 
   return SUCCESS;
 }
 EXPORT int nvmlGpuInstanceDestroy(struct instance *handle) {
+  CHECK_INSTANCE(handle);
   int lock = begin();
   if (lock < 0) return NO_PERMISSION;
   struct instance *one = as_instance(handle);
-  int bad = one ? obstacle(__func__, card_of(one)) : INVALID_ARGUMENT;
+  int bad = one ? SUCCESS : INVALID_ARGUMENT;
   if (bad || one->compute) return finish(lock, bad ? bad : IN_USE);
   one->there = 0;
   return finish(lock, SUCCESS);
@@ -295,10 +303,11 @@ EXPORT int nvmlGpuInstanceGetComputeInstanceProfileInfo(struct instance *handle,
   return SUCCESS;
 }
 EXPORT int nvmlGpuInstanceCreateComputeInstance(struct instance *handle, unsigned profile, int **out) {
+  CHECK_INSTANCE(handle);
   int lock = begin();
   if (lock < 0) return NO_PERMISSION;
   struct instance *one = as_instance(handle);
-  int bad = one ? obstacle(__func__, card_of(one)) : INVALID_ARGUMENT;
+  int bad = one ? SUCCESS : INVALID_ARGUMENT;
   if (!bad && profile != compute_profile(one)) bad = NOT_SUPPORTED;
   if (!bad && one->compute) bad = INSUFFICIENT_RESOURCES;
   if (bad) return finish(lock, bad);
@@ -316,10 +325,11 @@ EXPORT int nvmlGpuInstanceGetComputeInstanceById(struct instance *handle, unsign
   return SUCCESS;
 }
 EXPORT int nvmlComputeInstanceDestroy(void *handle) {
+  CHECK_INSTANCE(handle);
   int lock = begin();
   if (lock < 0) return NO_PERMISSION;
   struct instance *one = as_instance(handle);
-  int bad = one && one->compute ? obstacle(__func__, card_of(one)) : INVALID_ARGUMENT;
+  int bad = one && one->compute ? SUCCESS : INVALID_ARGUMENT;
   if (!bad && busy(card_of(one))) bad = IN_USE;
   if (bad) return finish(lock, bad);
   one->compute = 0;

@@ -77,11 +77,13 @@ class Sentry:
             self.end_all("there is no daemon")
 
     def end_all(self, why: str) -> None:
-        """Stop and end what every borrower has on its card."""
+        """Stop and end what every borrower has on its card; nothing of this process is left after it."""
+        self._refresh()
         readings = self._site.probe.readings()
         for row in list(self._rows.values()):
             self._stop(row, readings)
             self._kill(row, readings, why)
+            self._site.brake.free(row.id, row.init)
 
     def _refresh(self) -> bool:
         """The borrowings as they are now; False when they cannot be read, and the last ones known count."""

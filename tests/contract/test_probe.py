@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fakes.people import FakeBrake
@@ -295,6 +296,7 @@ def brake(world):
     yield found
     found.free(KEY, world.init)
     assert found.held(KEY) == ()
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/lxgpu.stop-{KEY}"))
 
 
 def named(processes):
@@ -329,6 +331,15 @@ def test_a_held_process_still_holds_its_card_and_is_killed_by_the_probe(world, b
     assert world.probe.signal(process, signal.SIGKILL)
     assert world.gone(process)
     assert brake.held(KEY) == ()
+
+
+def test_nothing_stays_of_who_was_killed_just_now(world, brake):
+    """Freed at once after KILL, while it is still ending."""
+    several = [world.hold() for _ in range(8)]
+    brake.hold(KEY, world.init, [one.pid for one in several])
+    for one in several:
+        world.killed(one)
+    brake.free(KEY, world.init)
 
 
 def test_who_was_killed_by_somebody_else_is_let_out_to_end(world, brake):

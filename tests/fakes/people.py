@@ -107,6 +107,11 @@ class FakeBrake:
         del init
         self._held.pop(key, None)
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is kept of anybody."""
+        return not self._held
+
     def step_out(self, process: Process) -> None:
         """It runs again."""
         for held in self._held.values():

@@ -252,6 +252,21 @@ def test_without_a_daemon_everybody_stops_and_then_ends(stage):
     assert not stage.site.probe.alive(mine)
 
 
+def test_a_sentry_that_ends_leaves_nobody_frozen(stage):
+    """What stood still is killed, and neither of it nor of a borrowing that is over by then is anything kept."""
+    stage.borrow()
+    mine = stage.job("bob")
+    stage.job("alice")
+    stage.passes(2)
+    assert stage.still(mine)
+    stage.sentry.end_all("the daemon was ended")
+    assert not stage.site.probe.alive(mine)
+    assert stage.site.brake.empty
+    borrowed.give_back(stage.site, "bob")
+    stage.sentry.end_all("the daemon was ended")
+    assert stage.site.brake.empty
+
+
 def test_a_new_sentry_stops_first_whom_it_finds_at_a_card(stage):
     """It does not know since when the card has been idle."""
     stage.borrow()
