@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lxgpu.lab import state
+from lxgpu.lab import record, state
 from lxgpu.lab.faults import set_fault
 from lxgpu.lab.processes import started_at
 from lxgpu.lab.record import Lab
@@ -171,3 +171,30 @@ def test_a_slice_knows_its_card(mig_lab: Lab) -> None:
     parent = f"nvmlDeviceGetUUID(nvmlDeviceGetDeviceHandleFromMigDeviceHandle({one}))"
     kinds = [f"nvmlDeviceIsMigDeviceHandle({handle}).value" for handle in (one, "card")]
     assert _ask(mig_lab, parent, *kinds) == [mig_lab.gpus[0].uuid, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "call", ["GpuInstanceDestroy, one", "ComputeInstanceDestroy, part", "GpuInstanceCreateComputeInstance, one, 2"]
+)
+def test_a_hanging_card_can_be_cleared(mig_lab: Lab, call: str) -> None:
+    """A change that hangs with its card goes on once the fault is cleared, which it does not hinder."""
+    _ask(mig_lab, "nvmlDeviceSetMigMode(card, 1)", "make(2)")
+    handles = "one = nvmlDeviceGetGpuInstanceById(card, 1)\npart = nvmlGpuInstanceGetComputeInstanceById(one, 0)"
+    code = f"{BEGIN}\n{handles}\nprint('ready', flush=True)\ninput()\ncall(nvml{call})\nprint('done', flush=True)"
+    env = {**os.environ, **mig_lab.env()}
+    argv = [sys.executable, "-c", code]
+    with subprocess.Popen(argv, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as asker:
+        assert asker.stdout is not None
+        assert asker.stdout.readline() == "ready\n"
+        set_fault(mig_lab, "0", "hang")
+        with pytest.raises(subprocess.TimeoutExpired):
+            asker.communicate("go\n", timeout=1)
+        clear = "from lxgpu.lab import record\nfrom lxgpu.lab.faults import set_fault\n"
+        record.save(mig_lab)
+        clear += "set_fault(record.load('mig'), '0', 'clear')"
+        root = {**os.environ, "LXGPU_LAB_ROOT": str(mig_lab.directory.parent)}
+        try:
+            subprocess.run([sys.executable, "-c", clear], env=root, timeout=20, check=True)
+            assert asker.communicate(timeout=20)[0].endswith("done\n")
+        finally:
+            asker.kill()
