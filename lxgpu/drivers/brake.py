@@ -66,8 +66,12 @@ class FreezerBrake:
         for pid in processes_in(own):
             with suppress(OSError):  # gone, or its container is: then it ends where it is
                 ((home or own.parent) / "cgroup.procs").write_text(str(pid))
-        with suppress(OSError):  # one that ends just now: the next call takes it along
-            own.rmdir()
+        ends = time.monotonic() + _REST_S
+        while own.is_dir() and time.monotonic() < ends:  # one that was killed just now is in it until it has ended
+            try:
+                own.rmdir()
+            except OSError:
+                time.sleep(_POLL_S)
 
     def _own(self, key: str) -> Path | None:
         tree = self._cgroups.tree(FREEZER)
