@@ -92,9 +92,11 @@ def _figures(found: DaemonFigures) -> Iterator[Metric]:
     failures = (([name], count) for name, count in found.failures.items())
     yield _counter("lxgpu_failures", "Ticks in which a section of the daemon failed.", ["section"], failures)
     events = (([kind], count) for kind, count in sorted(counted.items()))
-    yield _one("lxgpu_yield_last_seconds", "How long the last borrower took to stop, at most.", found.yield_last_s)
-    yields: list[tuple[list[str], float]] = [] if found.yield_last_s is None else [([], found.yields_s)]
-    yield _counter("lxgpu_yield_seconds", "How long borrowers and holders were at work together, at most.", [], yields)
+    yield _one(
+        "lxgpu_yield_last_seconds", "How long the last borrower took to stop; 0: none did.", found.yield_last_s or 0.0
+    )
+    together: list[tuple[list[str], float]] = [([], found.yields_s)]
+    yield _counter("lxgpu_yield_seconds", "How long borrowers and holders worked at once, at most.", [], together)
     yield _counter("lxgpu_events", "Lines of history, since the daemon began.", ["kind"], events)
 
 
