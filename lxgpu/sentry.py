@@ -51,13 +51,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sentry = Sentry(_site(), _say)
     try:
-        _watch(sentry, mark, asked)
+        keep_watch(sentry, mark, asked)
     except BaseException:
         sentry.look(alive=False)  # a fault here is nothing that a holder should notice
         raise
 
 
-def _watch(sentry: Sentry, mark: Path, asked: list[bool]) -> None:
+def keep_watch(sentry: Sentry, mark: Path, asked: list[bool]) -> None:
     """Look every second; `asked` has something in it when this process is to end."""
     heard_at, gone_at, handle = time.monotonic(), None, sys.stdin.fileno()
     while True:

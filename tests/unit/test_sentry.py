@@ -35,7 +35,7 @@ class Watched:
     def __init__(self, mark, stdin, daemon):
         self.looks, self.daemon, self.mark = Looks(), daemon, mark
         self.stdin = stdin
-        self.thread = threading.Thread(target=sentry._watch, args=(self.looks, mark, []), daemon=True)  # noqa: SLF001 -- its body is what is tested
+        self.thread = threading.Thread(target=sentry.keep_watch, args=(self.looks, mark, []), daemon=True)
         self.thread.start()
 
     def until(self, what):

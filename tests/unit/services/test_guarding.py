@@ -236,11 +236,15 @@ def test_the_list_of_cards_tells_who_takes_how_much(site):
         cards = card_views(records, seen, seen.readings, mode=lambda _: None)
         lines = [view for view in in_lines(cards.views) if is_part(view.slots[0].slot)]
         assert [view.memory_used_bytes for view in lines] == [slot.memory_used_bytes for slot in cards.views[0].slots]
-        return [(view.slots[0].holder, view.memory_used_bytes) for view in lines]
+        assert [view.utilization_percent for view in lines] == [
+            slot.utilization_percent for slot in cards.views[0].slots
+        ]
+        return [(view.slots[0].holder, view.memory_used_bytes, view.utilization_percent) for view in lines]
 
-    assert parts() == [("alice", 3 * GIB), ("bob", 2 * GIB), (None, 0), (None, 0)]
+    site.probe.utilization[site.engine.cards[0].uuid] = 40
+    assert parts() == [("alice", 3 * GIB, 40), ("bob", 2 * GIB, 40), (None, 0, 0), (None, 0, 0)]
     site.probe.unlisted.add(site.engine.cards[0].uuid)
-    assert [memory for _, memory in parts()] == [None] * 4
+    assert [(memory, use) for _, memory, use in parts()] == [(None, None)] * 4
 
 
 def test_what_is_drawn_with_counts_too(site):
