@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from lxgpu.model.devices import hwaddr_for
 from lxgpu.model.gpu import DeviceNode, Gpu, normal_pci
 from lxgpu.model.instance import Power, Sighting
 from lxgpu.ports import Image, Network, Pool, Server
@@ -177,6 +178,16 @@ def network(data: Mapping[str, object]) -> Network:
     gateway = config.get("ipv4.address", "")
     gateway = "" if gateway in {"none", "auto"} else gateway
     return Network(name=str(data.get("name")), gateway=gateway, dhcp_ranges=tuple(_dhcp_ranges(config, gateway)))
+
+
+def leased(data: object) -> frozenset[str]:
+    """The IPv4 addresses of leases that a container of ours would not be given; the bridge's own is one.
+
+    Where the hardware address belongs to it, an earlier container of ours had it, and the next has the same.
+    """
+    leases = (table(lease) for lease in (data if isinstance(data, list) else []))
+    taken = ((str(lease.get("address") or ""), str(lease.get("hwaddr") or "").lower()) for lease in leases)
+    return frozenset(address for address, mac in taken if "." in address and mac != hwaddr_for(address))
 
 
 def _dhcp_ranges(config: Mapping[str, str], gateway: str) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -122,7 +123,8 @@ class LxdStore(LxdBase):
         if data.get("managed") is not True:
             fix = "name a bridge of `lxc network list` that LXD manages"
             raise LxgpuError("not_found", f"{what}: LXD does not manage it", fix=fix)
-        return lxd_read.network(data)
+        leases = self._get(f"networks/{name}/leases", what).metadata
+        return replace(lxd_read.network(data), leased=lxd_read.leased(leases))
 
     def _gone(self, path: str, what: str) -> None:
         try:

@@ -36,11 +36,15 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A managed bridge: its own address with prefix length, and the range its DHCP server hands out."""
+    """A managed bridge: its own address with prefix length, the range its DHCP server hands out, and what it has out.
+
+    `leased` are the addresses that somebody else's network card has for some time yet, running or not.
+    """
 
     name: str
     gateway: str
     dhcp_ranges: tuple[tuple[str, str], ...]
+    leased: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,8 +179,11 @@ def taken_addresses(snapshot: Snapshot, *, but: str = "") -> set[str]:
 
 
 def free_address(snapshot: Snapshot, ground: Ground) -> str:
-    """An address for a new container; error `no_numbers`."""
-    address = allocate.address(ground.network.gateway, taken_addresses(snapshot))
+    """An address for a new container; error `no_numbers`.
+
+    One that is leased would not be given to it, however firmly it is put down: a stopped template may have the lease.
+    """
+    address = allocate.address(ground.network.gateway, taken_addresses(snapshot) | ground.network.leased)
     if address is None:
         raise LxgpuError(
             "no_numbers", f"the network {ground.network.name} has no address left", fix="give the bridge a wider one"

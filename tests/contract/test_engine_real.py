@@ -139,6 +139,7 @@ def test_a_neighbour_cannot_take_another_address(bench, engine):
     """With the filters an own address works and a borrowed one does not, neither hardware nor IPv4."""
     net = engine.network(bench.network).gateway.rpartition(".")[0]
     gateway = engine.network(bench.network).gateway.partition("/")[0]
+    assert gateway in engine.network(bench.network).leased
     own, other = f"{net}.241", f"{net}.242"
     name = bench.make(change=Change(devices={"eth0": nic_device(bench.network, own, hwaddr_for(own))}), running=True)
 
@@ -152,6 +153,7 @@ def test_a_neighbour_cannot_take_another_address(bench, engine):
     shell("systemctl is-system-running --wait; systemctl stop systemd-networkd.socket systemd-networkd")
     shell(f"ip addr flush dev eth0; ip addr add {own}/24 dev eth0; ip link set eth0 up")
     assert reaches(own)
+    assert own not in engine.network(bench.network).leased, "the next container at that address has the same card"
     shell(f"ip addr flush dev eth0; ip addr add {other}/24 dev eth0; ip neigh flush all")
     assert not reaches(other)
     shell(f"ip addr flush dev eth0; ip link set eth0 down; ip link set eth0 address {hwaddr_for(other)}")

@@ -14,6 +14,7 @@ from lxgpu.drivers.lxd_errors import not_sent, refusal
 from lxgpu.drivers.lxd_socket import find_socket
 from lxgpu.drivers.lxd_wire import Deadline, ask
 from lxgpu.errors import LxgpuError
+from lxgpu.model.devices import hwaddr_for
 from lxgpu.model.instance import Power
 
 CASES = Path(__file__).parents[2] / "cases" / "lxd"
@@ -73,6 +74,20 @@ def test_what_a_bridge_hands_out(case):
     found = lxd_read.network({"name": "br0", "config": case["config"]})
     assert found.gateway == case["gateway"]
     assert [list(pair) for pair in found.dhcp_ranges] == case["ranges"]
+
+
+def test_what_a_bridge_has_out():
+    """Every address that another card than ours has, of whatever kind; an answer of another shape is none."""
+    leases = [
+        {"address": "10.1.1.1", "type": "gateway"},
+        {"address": "10.1.1.9", "type": "dynamic", "hwaddr": "00:16:3e:5e:f2:01"},
+        {"address": "10.1.1.8", "type": "static", "hwaddr": hwaddr_for("10.1.1.8")},  # of a container that is gone
+        {"address": "fd42::9", "type": "dynamic"},
+        {"address": ""},
+        1,
+    ]
+    assert lxd_read.leased(leases) == {"10.1.1.1", "10.1.1.9"}
+    assert lxd_read.leased(None) == frozenset()
 
 
 def test_an_instance_with_hardly_any_field():
