@@ -5,6 +5,7 @@ All pure. The holder never waits: what is not known counts as the holder's work.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -72,6 +73,9 @@ def _lendable(snapshot: Snapshot, request: GpuRequest, samples: Sequence[Sample]
     """The cards in the order of their names: held by somebody else who consents, and idle for long enough."""
     records, readings = snapshot.records, snapshot.seen.readings
     rules = snapshot.policy.rules.sharing.borrow
+    of_card: defaultdict[str, list[Sample]] = defaultdict(list)
+    for one in samples:
+        of_card[one.uuid].append(one)
     for row in sorted(records.assignments, key=lambda one: one.slot):
         gpu = snapshot.seen.gpu(row.slot.card)
         asked = gpu is not None and fits(gpu.model, request.model)
@@ -81,8 +85,7 @@ def _lendable(snapshot: Snapshot, request: GpuRequest, samples: Sequence[Sample]
             continue
         if ground_gone(snapshot, row) or records.borrower(row.slot.card):
             continue
-        mine = [one for one in samples if one.uuid == row.slot.card]
-        since = quiet_since(mine, after=row.since or row.created_at, now=snapshot.now)
+        since = quiet_since(of_card[row.slot.card], after=row.since or row.created_at, now=snapshot.now)
         if since is not None and snapshot.now - since >= timedelta(seconds=rules.idle_s):
             yield row
 
