@@ -306,6 +306,10 @@ CATALOGUE: dict[str, Entry] = {
         Exit.UNAVAILABLE,
         "The script that makes account and keys inside the container failed. What was done has been undone.",
     ),
+    "service_failed": Entry(
+        Exit.UNAVAILABLE,
+        "A program that the profile runs inside the container does not answer. What was done has been undone.",
+    ),
     "image_unusable": Entry(
         Exit.UNAVAILABLE,
         "The image could not be made ready: it needs systemd and sshd, or a way to install them.",

@@ -180,6 +180,7 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
     from lxgpu.drivers.login import ParamikoLogin  # noqa: PLC0415
     from lxgpu.drivers.notify import ChannelNotifier  # noqa: PLC0415
     from lxgpu.drivers.parking import CudaCheckpoint  # noqa: PLC0415
+    from lxgpu.drivers.registries import host_registries  # noqa: PLC0415
     from lxgpu.drivers.system import FileLocks, SystemClock  # noqa: PLC0415
     from lxgpu.services.site import Site  # noqa: PLC0415
 
@@ -207,6 +208,7 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
         host_uid=host_uid,
         actor=actor(),
         say=say,
+        registries=host_registries,
     )
 
 

@@ -14,6 +14,7 @@ from lxgpu.cli.screen import Screen
 from lxgpu.errors import LxgpuError
 
 if TYPE_CHECKING:
+    from lxgpu.model.profile import Service
     from lxgpu.services.access import Door
 
 
@@ -46,7 +47,10 @@ def ssh(screen: Screen, *, name: str, words: tuple[str, ...], tty: bool) -> None
 @click.option("--known-hosts", "hosts_only", is_flag=True, help="Only the lines for ~/.ssh/known_hosts.")
 @params.pass_screen
 def ssh_config(screen: Screen, *, name: str | None, hosts_only: bool) -> None:
-    """Print the lines for ~/.ssh/config (of NAME, or of all that run), with those for known_hosts as comments."""
+    """Print the lines for ~/.ssh/config (of NAME, or of all that run), with those for known_hosts as comments.
+
+    What its profile serves inside (JupyterLab, say) has a name of its own, behind which its ports are forwarded.
+    """
     from lxgpu import wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.services import access  # noqa: PLC0415
 
@@ -57,7 +61,8 @@ def ssh_config(screen: Screen, *, name: str | None, hosts_only: bool) -> None:
             screen.data(known.rstrip("\n"))
         else:
             commented = "".join(f"# known_hosts: {line}\n" for line in known.splitlines())
-            screen.data(access.stanza(texts, way) + commented)
+            services = _services(screen, way)
+            screen.data(access.stanza(texts, way) + access.tunnels(texts, way, services) + commented)
 
 
 @click.command("exec")
@@ -111,6 +116,17 @@ def _doors(screen: Screen) -> list[Door]:
                 raise
             screen.note(f"left out: {error.brief}")
     return found
+
+
+def _services(screen: Screen, way: Door) -> tuple[Service, ...]:
+    """What the container's profile serves inside; nothing, which is said, where the profile cannot be read."""
+    from lxgpu import wiring  # noqa: PLC0415
+
+    try:
+        return wiring.profile(way.profile).services
+    except LxgpuError as error:
+        screen.note(f"without the services of {way.name}: {error.brief}")
+        return ()
 
 
 def _options(way: Door) -> list[str]:

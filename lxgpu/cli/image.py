@@ -53,29 +53,37 @@ def list_(out: Output) -> None:
 
 @image.command()
 @click.option("--alias", default="", help="Its name; that of the settings unless said.")
+@click.option("--profile", default="", help="Prepare the image of that name for this profile, with its software.")
 @params.change
 @params.output
-def build(out: Output, *, alias: str, dry_run: bool, yes: bool) -> None:
+def build(out: Output, *, alias: str, profile: str, dry_run: bool, yes: bool) -> None:
     """Make the base image, a small Debian with systemd and sshd, and prepare it.
 
-    The system that debootstrap made is kept and used again; a name that is taken moves to the new image.
+    The system that debootstrap made is kept and used again; a name that is taken moves to the new image. With
+    --profile an image that is there stays: what the profile brings is installed beside it, once, for all containers of
+    the profile.
     """
     del yes  # the old image stays until it is pruned
     from lxgpu import wiring  # noqa: PLC0415
     from lxgpu.lab.image_cache import cached_image, ensure_image  # noqa: PLC0415
+    from lxgpu.services import imagestore  # noqa: PLC0415
 
     name = alias or wiring.settings().image
     with out.screen.steps(total=1) as steps:
         if dry_run:
             there = cached_image().exists()
             first = PlannedStep("use" if there else "build", str(cached_image()), why="Debian by debootstrap")
-            out.plan(_plan(first, name))
+            out.plan(_prepared(name, profile) if profile else _plan(first, name))
             return
         say = steps.of(name)
         site = wiring.site(say)
-        file = ensure_image(lambda text: say(text.removeprefix("image: ")))
-        _bring(site, file, name)
-        steps.done(name, "ready")
+        chosen = site.profile(profile) if profile else None
+        if chosen is None or all(name not in image.aliases for image in site.engine.images()):
+            file = ensure_image(lambda text: say(text.removeprefix("image: ")))
+            _bring(site, file, name)
+        if chosen is not None:
+            imagestore.prepare(site, name, chosen)
+        steps.done(name, f"ready for profile {profile}" if profile else "ready")
     _show(out, site, name)
 
 
@@ -152,6 +160,11 @@ def _show(out: Output, site: Site, name: str) -> None:
 
 def _named(views: Iterable[object], name: str) -> list[object]:
     return [view for view in views if name in getattr(view, "aliases", ())]
+
+
+def _prepared(name: str, profile: str) -> Plan:
+    step = PlannedStep("prepare", name, why=f"with what profile {profile} brings; made first where it is missing")
+    return Plan(decision=Verdict.GRANTED, steps=(step,))
 
 
 def _plan(first: PlannedStep, name: str) -> Plan:

@@ -10,7 +10,7 @@ from lxgpu.config.kept import keep, read_kept, stamp
 from lxgpu.config.shipped import shipped
 from lxgpu.errors import LxgpuError
 from lxgpu.model.names import check_name, name_fault
-from lxgpu.model.profile import Profile, ProfileFile
+from lxgpu.model.profile import Profile, ProfileFile, Service
 from lxgpu.model.rules import SharedData
 from lxgpu.units import parse_percent
 
@@ -162,6 +162,8 @@ def _build(name: str, plain: Mapping[str, Any], *, source: Path) -> Profile:
         environment=dict(plain.get("environment") or {}),
         ulimits=ulimits,
         packages=tuple(plain.get("packages") or ()),
+        pip=tuple(plain.get("pip") or ()),
+        services=tuple(_service(key, entry) for key, entry in (plain.get("services") or {}).items()),
         folders=tuple(_folder(key, entry) for key, entry in (plain.get("folders") or {}).items()),
         files=files,
         setup=(*(_writing(file) for file in files), *(plain.get("setup") or ())),
@@ -175,6 +177,11 @@ def _build(name: str, plain: Mapping[str, Any], *, source: Path) -> Profile:
 def _folder(name: str, entry: Mapping[str, Any]) -> SharedData:
     at = entry.get("at", entry["path"])
     return SharedData(name=name, path=entry["path"], at=at, read_only=entry.get("mode", "ro") == "ro")
+
+
+def _service(name: str, entry: Mapping[str, Any]) -> Service:
+    ports, health, hint = tuple(entry.get("ports") or ()), entry.get("health", ""), entry.get("hint", "")
+    return Service(name, title=entry["title"], command=entry["command"], ports=ports, health=health, hint=hint)
 
 
 def _writing(file: ProfileFile) -> str:

@@ -24,6 +24,8 @@ from lxgpu.errors import LxgpuError
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:=~-]{0,99}")
+_PIP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,<>=!~+*\[\]-]{0,199}")
+_HEALTH = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/[A-Za-z0-9/._-]*")
 _DEVICE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _OURS = re.compile(r"root|home|ssh|eth[0-9]+|(?:gpu|data|folder|lxgpu)-.*")
 _INSTEAD = {
@@ -61,6 +63,21 @@ def _plain_line(text: str) -> None:
 def _package(text: str) -> None:
     if not _PACKAGE.fullmatch(text):
         raise LxgpuError("usage", f"{text!r} is no package")
+
+
+def _pip(text: str) -> None:
+    if not _PIP.fullmatch(text):
+        raise LxgpuError("usage", f"{text!r} is no Python package", why="a name, with a version as in jupyterlab~=4.4")
+
+
+def _health(text: str) -> None:
+    if not _HEALTH.fullmatch(text):
+        raise LxgpuError("usage", f"{text!r} is no address to ask", why="one inside, as http://127.0.0.1:8888/api")
+
+
+def _command(text: str) -> None:
+    if not text.startswith("/"):
+        raise LxgpuError("usage", f"{text!r} is no command of a unit", why="it begins with the program's whole path")
 
 
 def _device_name(text: str) -> None:
@@ -128,6 +145,16 @@ class FileEntry(Strict):
     mode: Annotated[str, reads(_mode)] = optional(default="0644")
 
 
+class ServiceEntry(Strict):
+    """A program that runs as the container's person whenever the container does, as a unit of its systemd."""
+
+    title: Line
+    command: Annotated[Line, reads(_command)]
+    ports: list[Annotated[int, Field(ge=1, le=65535)]] = optional("Its ports on 127.0.0.1 inside.", default=[])
+    health: Annotated[str, reads(_health)] = optional("A URL that answers 200 when it serves.")
+    hint: Line = optional("How to use it, for `lxgpu ssh-config`.")
+
+
 class ProfileEntry(Strict):
     """A profile of lxgpu: what a kind of container gets."""
 
@@ -142,6 +169,10 @@ class ProfileEntry(Strict):
         dict[Annotated[str, reads(_environment_name)], Annotated[str, reads(_plain_line)]], SECTION
     ] = optional("Variables of every process.")
     packages: list[Annotated[str, reads(_package)]] = optional("Installed when the template is made.", default=[])
+    pip: list[Annotated[str, reads(_pip)]] = optional(
+        "Python packages, installed into /opt/venv when the template is made.", default=[]
+    )
+    services: Annotated[dict[Name, ServiceEntry], SECTION] = optional("Programs that run whenever the container does.")
     devices: Annotated[dict[Annotated[str, reads(_device_name)], DeviceEntry], SECTION] = optional("Devices.")
     folders: Annotated[dict[Name, FolderEntry], SECTION] = optional("Shared directories of the host.")
     files: list[FileEntry] = optional("Files written when the template is made.", default=[])

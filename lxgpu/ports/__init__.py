@@ -9,7 +9,7 @@ from lxgpu.ports.host import Holders, HostProbe, Process
 from lxgpu.ports.inventory import Inventory, Tx, VersionMovedError
 from lxgpu.ports.kernel_log import KernelLog, Xid
 from lxgpu.ports.relay import Call, Relay, Streams
-from lxgpu.ports.small import Board, Brake, Clock, Locks, Login, Notifier, Parker, Progress, Texts
+from lxgpu.ports.small import Board, Brake, Clock, Locks, Login, Notifier, Parker, Progress, Registries, Texts
 
 __all__ = [
     "Board",
@@ -32,6 +32,7 @@ __all__ = [
     "Process",
     "Progress",
     "Ran",
+    "Registries",
     "Relay",
     "Server",
     "Streams",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -12,6 +13,14 @@ from lxgpu.ports.host import Process
 
 Progress = Callable[[str], None]
 """Hears what is being done, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registries:
+    """How this host reaches package registries: variables for pip and apt, and the certificates it trusts (PEM)."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    certificates: bytes = b""
 
 
 class Clock(Protocol):

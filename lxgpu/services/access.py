@@ -15,6 +15,7 @@ from lxgpu.config.keys import PublicKey, parse_keys
 from lxgpu.config.settings import Settings
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import Instance, InstanceState, Power, Sighting
+from lxgpu.model.profile import Service
 from lxgpu.model.snapshot import Records
 from lxgpu.ports import Engine, HostProbe, Ran, Texts
 from lxgpu.services.listing import state_of
@@ -37,6 +38,7 @@ class Door:
     """
 
     name: str
+    profile: str
     alias: str
     host: str
     here: str
@@ -62,6 +64,7 @@ def door(engine: Engine, probe: HostProbe, records: Records, settings: Settings,
     seen, init = running(engine, row)
     return Door(
         name=name,
+        profile=row.profile,
         alias=f"{name}.{row.host}",
         host=ssh_host(settings.network),
         here=_listened_on(seen.devices) or settings.network.listen,
@@ -157,7 +160,28 @@ def known_hosts(way: Door) -> str:
 def stanza(texts: Texts, way: Door) -> str:
     """The lines for ~/.ssh/config."""
     return texts.render(
-        "ssh_config.j2", alias=way.name, key_alias=way.alias, host=way.host, port=way.port, user=way.user
+        "ssh_config.j2", alias=way.name, key_alias=way.alias, host=way.host, port=way.port, user=way.user, forward=()
+    )
+
+
+def tunnels(texts: Texts, way: Door, services: Iterable[Service]) -> str:
+    """Lines for ~/.ssh/config that reach the services of a container, each by a name of its own.
+
+    They are apart from the container's own name, so that a second login does not find its ports taken.
+    """
+    return "".join(
+        texts.render("tunnel.j2", alias=way.name, service=one)
+        + texts.render(
+            "ssh_config.j2",
+            alias=f"{way.name}-{one.name}",
+            key_alias=way.alias,
+            host=way.host,
+            port=way.port,
+            user=way.user,
+            forward=one.ports,
+        )
+        for one in services
+        if one.ports
     )
 
 

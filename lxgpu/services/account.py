@@ -43,6 +43,7 @@ def give_account(site: Site, wanted: Picture, *, check_key: str = "", fresh: boo
         fresh=fresh,
         zone=site.policy().timezone,
         environment=dict(wanted.profile.environment),
+        services=[service.name for service in wanted.profile.services],
         gpu={part: site.texts.render(f"guest/{file}").rstrip("\n") for part, file in GPU.items()},
     )
     ran = site.engine.run(name, ["sh", "-c", script], environment={}, timeout_s=SCRIPT_S)

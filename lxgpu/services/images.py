@@ -8,6 +8,7 @@ changed profile or a new image gets a new template by itself.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from lxgpu.config.profiles import Profile
 from lxgpu.errors import LxgpuError
@@ -21,6 +22,8 @@ from lxgpu.services.wanted import KEY_TEMPLATE, KEY_UUID
 
 READY, PREPARING = "ready", "preparing"
 PREPARE_S = 1800.0
+CERTIFICATES = "/root/.lxgpu-registries.pem"
+"""Those that the host trusts, inside while a template is made: registries may be behind a proxy that has its own."""
 _HASH = 12
 
 
@@ -61,7 +64,7 @@ def ensure_template(site: Site, image: Image, profile: Profile) -> str:
             raise LxgpuError("conflict", f"{name} is being made by another lxgpu for very long", fix="lxgpu doctor")
         if not _ready(site, name):
             _remove(site, name)
-            site.say(f"preparing image {image.aliases[0] if image.aliases else image.fingerprint[:12]} (once)")
+            site.say(f"preparing image {_title(image)} {_for(profile)}(once)")
             try:
                 _make(site, name, image, profile)
             except BaseException:
@@ -86,13 +89,14 @@ def _make(site: Site, name: str, image: Image, profile: Profile) -> None:
     )
     site.engine.create(name, source=f"image:{image.fingerprint}", change=start, profiles=())
     site.engine.start(name)
-    ran = site.engine.run(name, ["sh", "-c", _script(site, profile)], environment={}, timeout_s=PREPARE_S)
+    environment = _registries(site, name, profile)
+    ran = site.engine.run(name, ["sh", "-c", _script(site, profile)], environment=environment, timeout_s=PREPARE_S)
     if ran.status != 0:
         raise LxgpuError(
             "image_unusable",
             "the image could not be prepared for use",
             why=ran.output.strip().splitlines()[-8:] or f"the script ended with status {ran.status}",
-            fix="use an image with systemd and sshd (lxgpu image build makes one), or give the host a way out",
+            fix=_fix(image, profile),
         )
     site.engine.stop(name, timeout_s=20, force=False)
     instances.put(
@@ -101,6 +105,18 @@ def _make(site: Site, name: str, image: Image, profile: Profile) -> None:
         lambda seen: Change(config={KEY_TEMPLATE: READY, KEY_UUID: seen.uuid}),
         read=instances.present,
     )
+
+
+def _registries(site: Site, name: str, profile: Profile) -> Mapping[str, str]:
+    """What makes pip and apt inside reach their registries as those of the host do, for one program.
+
+    The certificates lie outside of /run, over which systemd mounts an empty one while the container starts.
+    """
+    reach = site.registries()
+    if not profile.pip or not reach.certificates:
+        return reach.environment
+    site.engine.push(name, CERTIFICATES, reach.certificates, mode=0o600)
+    return {**reach.environment, "PIP_CERT": CERTIFICATES}
 
 
 def _ready(site: Site, name: str) -> bool:
@@ -124,5 +140,29 @@ def _remove_what_is_left(site: Site, name: str) -> None:
         site.say(f"{name} is left, and lxgpu image prune takes it away: {error.brief}")
 
 
+def _title(image: Image) -> str:
+    return image.aliases[0] if image.aliases else image.fingerprint[:12]
+
+
+def _for(profile: Profile) -> str:
+    return f"for profile {profile.name}, which brings packages: minutes " if profile.brings else ""
+
+
+def _fix(image: Image, profile: Profile) -> str:
+    if profile.brings:
+        return (
+            f"lxgpu image build --profile {profile.name} --alias {_title(image)} tries again; packages come from where"
+            " pip and apt of this host get theirs"
+        )
+    return "use an image with systemd and sshd (lxgpu image build makes one), or give the host a way out"
+
+
 def _script(site: Site, profile: Profile) -> str:
-    return site.texts.render("prepare.sh.j2", packages=profile.packages, setup=profile.setup)
+    return site.texts.render(
+        "prepare.sh.j2",
+        packages=profile.packages,
+        pip=profile.pip,
+        services=profile.services,
+        setup=profile.setup,
+        certificates=CERTIFICATES,
+    )

@@ -19,7 +19,7 @@ from lxgpu.model.instance import Power, Sighting
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
 from lxgpu.policy.drift import TEMPLATE_PREFIX
 from lxgpu.ports import Image
-from lxgpu.services.images import READY, ensure_template, template_for
+from lxgpu.services.images import READY, ensure_template, find_image, template_for
 from lxgpu.services.site import Site
 from lxgpu.services.wanted import KEY_TEMPLATE
 
@@ -110,6 +110,19 @@ def _bring(site: Site, file: Path, alias: str) -> Image:
     site.engine.name_image(image.fingerprint, alias)
     with site.write() as tx:
         tx.event("image", alias, detail={"fingerprint": image.fingerprint})
+    return image
+
+
+def prepare(site: Site, name: str, profile: Profile) -> Image:
+    """Prepare an image that is there for a profile, with the software that it brings; the first container waits less.
+
+    Errors: `no_image`, `image_unusable`, `conflict`.
+    """
+    with site.locks.hold(LOCK, wait_s=0) as free:
+        if not free:
+            raise _busy()
+        image = find_image(site, name)
+        ensure_template(site, image, profile)
     return image
 
 

@@ -16,6 +16,7 @@ from lxgpu.services.images import template_for
 from lxgpu.services.limits import check_limits
 from lxgpu.services.recipes import Recipe, Step, Work
 from lxgpu.services.wanted import KEY_OPERATION, base, full, home_volume
+from lxgpu.services.workloads import answering
 
 
 def volume(work: Work) -> None:
@@ -82,9 +83,10 @@ def start(work: Work) -> None:
 
 
 def account(work: Work) -> None:
-    """Account, keys, banner; then a login as the person through the published port."""
+    """Account, keys, banner; then a login as the person through the published port, and the profile's services."""
     wanted = picture(work.site, work.name, gpus=work.gpus())
     prove_login(work.site, wanted, fresh=work.operation.kind in {"create", "rebuild"})
+    answering(work)
 
 
 def refresh_account(work: Work) -> None:

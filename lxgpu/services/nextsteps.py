@@ -84,6 +84,7 @@ FIX = {
     "limits_failed": _LOOK,
     "login_failed": f"repeat it; {_LOOK}",
     "bootstrap_failed": f"repeat it; {_LOOK}",
+    "service_failed": "lxgpu image build --profile P makes what it starts from; choose another profile meanwhile",
     "image_unusable": "lxgpu image build makes one that can be used",
     "lab_step": "lxgpu lab up goes on from there; lxgpu lab down takes it away",
     "inventory_storage": f"see that its folder may be written to and its disk has room; {_LOOK}",

@@ -22,6 +22,7 @@ from lxgpu.ports import (
     Notifier,
     Parker,
     Progress,
+    Registries,
     Texts,
     Tx,
 )
@@ -40,6 +41,7 @@ class Site:
     `parker` keeps programs alive while their cards are away, `brake` lets those of borrowers stand still.
     `kernel_log` tells of faults of cards, `watch` is what this process remembers of its looks at them.
     `cards` is what this process remembers of the host's cards, `use` of how busy they were.
+    `registries` is how packages are got, for making templates.
     `alive` is called in the midst of long work, for who watches that it goes on.
     """
 
@@ -68,6 +70,7 @@ class Site:
     watch: Watch = field(default_factory=Watch)
     cards: CardMemory = field(default_factory=CardMemory)
     use: UseLines = field(default_factory=UseLines)
+    registries: Callable[[], Registries] = Registries
     alive: Callable[[], None] = lambda: None
 
     def write(self, *, expected: int | None = None) -> AbstractContextManager[Tx]:

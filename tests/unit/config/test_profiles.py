@@ -12,6 +12,7 @@ import pytest
 from lxgpu.config.profiles import list_profiles, load_profile
 from lxgpu.config.shipped import shipped
 from lxgpu.errors import LxgpuError
+from lxgpu.model.profile import Service
 from lxgpu.model.quota import Policy
 from lxgpu.model.rules import SharedData
 
@@ -38,7 +39,7 @@ def test_each_shipped_profile_suits_real_work(name):
 
 def test_the_shipped_profiles_are_these():
     """Docs and commands name them."""
-    assert list(list_profiles(None)) == ["base", "ci", "cpu-only", "cuda", "docker"]
+    assert list(list_profiles(None)) == ["base", "ci", "cpu-only", "cuda", "docker", "jupyter", "triton"]
     assert shipped("profiles").name == "profiles"
     assert shipped("templates").is_dir()
 
@@ -62,6 +63,21 @@ def test_a_sites_profile_adds_to_what_it_extends(tmp_path):
     assert found.folders == (SharedData("sets", path="/sets", at="/sets", read_only=False),)
     assert (found.terms.cpu, found.terms.memory_bytes, found.terms.per_gpu_cpu) == (3, 4 * 2**30, 1)
     assert found.source == own / "course.yaml"
+
+
+def test_services_are_read_and_merged_by_name(tmp_path):
+    """What a profile adds to a service of the one that it extends is added, the rest stays."""
+    own = _site(
+        tmp_path,
+        lab="description: x\npip: [a~=1.0]\nservices:\n"
+        "  board: {title: Board, command: /bin/board, ports: [6006], health: 'http://127.0.0.1:6006/'}\n",
+        more="description: x\nextends: lab\npip: ['b[c]>=2,<3']\n"
+        "services: {board: {title: Boards, command: /bin/two}}\n",
+    )
+    found = load_profile("more", own)
+    assert found.pip == ("a~=1.0", "b[c]>=2,<3")
+    assert found.services == (Service("board", "Boards", "/bin/two", (6006,), "http://127.0.0.1:6006/"),)
+    assert (found.brings, load_profile("base", None).brings) == (True, False)
 
 
 def test_a_profiles_limits_stand_above_the_defaults_and_below_groups(tmp_path):
@@ -113,7 +129,9 @@ def test_every_mistake_is_told_with_its_line(tmp_path):
         "environment: {A-B: x, C: 'it''s'}\n"
         "files: [{path: x, mode: 0644}]\n"
         "packages: [ok, 'rm -rf']\n"
-        "shm: 0.5\n",
+        "shm: 0.5\n"
+        "pip: ['a b', \"a'b\"]\n"
+        "services: {x: {title: X, command: x, ports: [0], health: 'http://lab.example/'}}\n",
     )
     with pytest.raises(LxgpuError) as raised:
         load_profile("bad", own)
@@ -140,6 +158,11 @@ def test_every_mistake_is_told_with_its_line(tmp_path):
         "11:25: files[0].mode: 0644 starts with a zero",
         "12:16: packages[1]: 'rm -rf' is no package",
         "13:6: shm: text is wanted, not the number 0.5",
+        "14:7: pip[0]: 'a b' is no Python package",
+        '14:14: pip[1]: "a\'b" is no Python package',
+        "15:35: services.x.command: 'x' is no command of a unit; it begins with the program's whole path",
+        "15:46: services.x.ports[0]: 0 is not allowed: at least 1",
+        "15:58: services.x.health: 'http://lab.example/' is no address to ask",
     ]
     assert len(told) == len(wanted), "\n".join(told)
     for text, start in zip(told, wanted, strict=True):
