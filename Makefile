@@ -9,6 +9,9 @@ READY := .venv/.ready
 HOSTS := .venv/.ready-hosts
 # Twice: once for what it does, once for what it thinks of mirrors and of root; errors are shown all the same.
 PIP := --quiet --quiet --disable-pip-version-check
+# Two at once. A test that hangs is ended by a signal, so that it fails and clears up after itself; a worker that died
+# is not replaced, since pytest-xdist hands a file's tests out once and would wait for them for ever.
+SHARED := -n 2 --dist loadfile --max-worker-restart 0 --timeout-method signal
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .PHONY: help
@@ -26,15 +29,15 @@ demo-down: venv ## take the demo away again
 .PHONY: test
 test: venv ## every test, those on a real LXD included
 	@LXGPU_MACHINE_RUNS=$${LXGPU_MACHINE_RUNS:-1000} LXGPU_DAY_RUNS=$${LXGPU_DAY_RUNS:-20} \
-		$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 300 --timeout-method thread --ignore tests/hosts
+		$(BIN)/python -m pytest -q $(SHARED) --timeout 300 --ignore tests/hosts
 
 .PHONY: test-hosts
 test-hosts: $(HOSTS) ## the roles of ansible/ on a bare Debian, twice, and their playbooks on a lab (minutes; the network)
-	@$(BIN)/python -m pytest -q --timeout 900 --timeout-method thread tests/hosts
+	@$(BIN)/python -m pytest -q --timeout 900 --timeout-method signal tests/hosts
 
 .PHONY: quick
 quick: venv ## the tests that need no LXD
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 60 --timeout-method thread -m 'not lab' --ignore tests/hosts
+	@$(BIN)/python -m pytest -q $(SHARED) --timeout 60 -m 'not lab' --ignore tests/hosts
 
 .PHONY: check
 check: venv ## linters and types

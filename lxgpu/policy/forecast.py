@@ -55,7 +55,7 @@ class Piece:
 
 
 def pieces(stretch: Stretch, zone: tzinfo) -> Iterator[Piece]:
-    """A stretch cut where the clock of the zone shows a full hour; what is empty gives nothing."""
+    """A stretch cut at the full hours of the zone's clock, and where that is changed; what is empty gives nothing."""
     at = stretch.since
     while at < stretch.until:
         local = at.astimezone(zone)

@@ -91,8 +91,9 @@ class Site:
         self._change(had, instances=without_instance(self._records.instances, name))
 
     def held(self, name: str) -> list[Assignment]:
-        """What a container has, as of the last desk."""
-        return list(by_instance(self._records.assignments).get(name, ()))
+        """What a container has, as of the last desk; what was closed since then it has no more."""
+        rows = by_instance(self._records.assignments).get(name, ())
+        return [row for row in rows if row not in self._dropped] if self._dropped else list(rows)
 
     def on(self, host: int) -> list[Assignment]:
         """What is held of a host's cards, as of the last desk."""

@@ -66,7 +66,7 @@ def test_the_future_is_not_known(seen: list[Stretch], zone: ZoneInfo, life: int)
 def test_the_chance_is_that_of_the_formula_minute_by_minute(
     seen: list[Stretch], zone: ZoneInfo, life: int, ahead: int
 ) -> None:
-    """Against a second reading of the docs that walks the clock in minutes."""
+    """Against a second reading of the docs that walks the clock in minutes, cut where its minutes or its zone turn."""
     found = learn(seen, zone, half_life_s=life, now=NOW)
     hours: defaultdict[tuple[str, int], float] = defaultdict(float)
     events: defaultdict[tuple[str, int], float] = defaultdict(float)
@@ -75,7 +75,8 @@ def test_the_chance_is_that_of_the_formula_minute_by_minute(
         while at < one.until:
             local = at.astimezone(zone)
             at, minutes = at + MINUTE, minutes + 1
-            if at == one.until or at.astimezone(zone).minute == 0:
+            after = at.astimezone(zone)
+            if at == one.until or after.minute == 0 or after.utcoffset() != local.utcoffset():
                 weight = 0.5 ** ((NOW - at) / timedelta(seconds=life))
                 key = (one.who, local.weekday() * 24 + local.hour)
                 hours[key] += weight * minutes / 60

@@ -123,3 +123,18 @@ def test_who_asks_shortly_before_a_lease_is_over_has_its_card_at_the_end():
     other = Job("speech-1", "speech", 1, 34_200, 500, "speech")
     floor, _ = _ended(Workload("w", (holder, other)), Lab(1, 1), policy)
     assert floor.first_start[1] == 36_000 + STOP_S
+
+
+def test_a_holder_that_ends_when_the_card_taken_from_it_is_proven_free_gives_it_back_once():
+    """Both happen at one instant; found as a crash by the random workloads of test_rules_properties."""
+    batch = [(1, 0, 600, 0), (2, 0, 9000, 600), (1, 0, 600, 600), (1, 0, 600, 0), (1, 12600, 600, 0)]
+    held = [("a", 2, 124, 1556), ("a", 2, 150, 143), ("a", 2, 305, 1354), ("c", 2, 430, 1)]
+    jobs = [Job(f"b{n}", "a", gpus, at, lasts, "a", asked_s=asked) for n, (gpus, at, lasts, asked) in enumerate(batch)]
+    jobs.append(Job("wide", "c", 3, 0, 11400, "c", asked_s=4800))
+    for number, (group, gpus, at, lasts) in enumerate(held):
+        work = (Burst(at, 189 if lasts == 1354 else 1),)
+        saving = {"checkpoint_s": 1800.0, "restart_s": 60.0}
+        jobs.append(Job(f"h{number}", group, gpus, at, lasts, group, bursts=work, **saving))
+    floor, records = _ended(Workload("w", in_time(jobs)), Lab(1, 4))
+    assert None not in floor.finish
+    assert (records.assignments, records.reservations) == ((), ())
