@@ -84,6 +84,9 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 )
 """Section → (command, `module:attribute` below lxgpu.cli, one line of help)."""
 
+HIDDEN: tuple[tuple[str, str], ...] = (("probe", "probe:probe"),)
+"""Commands that lxgpu itself calls, and no page lists: (command, `module:attribute` below lxgpu.cli)."""
+
 OPTIONS: tuple[tuple[str, str], ...] = (
     ("-v, --verbose", "Say more on stderr; twice for everything"),
     ("-q, --quiet", "No progress and no notes; errors remain"),
@@ -119,12 +122,11 @@ def names() -> list[str]:
 
 def place_of(name: str) -> tuple[str, str] | None:
     """Returns the module and the attribute that hold a command; None if there is no such command."""
-    for _, commands in SECTIONS:
-        for command, place, _ in commands:
-            if command == name:
-                module, _, attribute = place.partition(":")
-                return f"lxgpu.cli.{module}", attribute
-    return None
+    places = {command: place for _, entries in SECTIONS for command, place, _ in entries} | dict(HIDDEN)
+    if name not in places:
+        return None
+    module, _, attribute = places[name].partition(":")
+    return f"lxgpu.cli.{module}", attribute
 
 
 def help_page() -> str:

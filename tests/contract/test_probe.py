@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fakes.people import FakeBrake
+from far_probe import far
 from nvml_library import Library
 from probe_worlds import ABSENT, CARD, OTHER, FakeWorld, RealWorld
 
@@ -26,16 +27,20 @@ def library(tmp_path_factory):
     return Library(tmp_path_factory.mktemp("nvml"), (CARD, OTHER))
 
 
-@pytest.fixture(params=["fake", "real-v1", "real-bpf"])
+@pytest.fixture(params=["fake", "real-v1", "real-bpf", "far-v1"])
 def world(request, library, monkeypatch):
-    """A host with a container, of each kind; the real one with each kind of device rule."""
+    """A host with a container, of each kind; the real one with each kind of device rule, and through a connection."""
     if request.param == "fake":
         yield FakeWorld()
         return
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library.directory))
     library.write()
     with contextlib.ExitStack() as stack:
-        yield RealWorld(library, request.param.removeprefix("real-"), stack)
+        where, _, device_rule = request.param.partition("-")
+        made = RealWorld(library, device_rule, stack)
+        if where == "far":
+            made.probe = stack.enter_context(far(made.probe))
+        yield made
 
 
 def held_by(world, init="mine"):
