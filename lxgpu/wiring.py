@@ -125,13 +125,6 @@ def probe(known: Mapping[str, str] | None = None) -> HostProbe:
     return LocalProbe(known=lambda: known or {}, device_rule=settings().device_rule)
 
 
-def serve_probe(source: int, sink: int) -> None:
-    """Answer for this host's probe on two open files, until the first ends."""
-    from lxgpu.drivers.probe_serve import ProbeServer  # noqa: PLC0415
-
-    ProbeServer(source, sink, probe).serve()
-
-
 def texts() -> Texts:
     """The templates: the lab's own, the shipped ones behind them."""
     from lxgpu.config.shipped import shipped  # noqa: PLC0415

@@ -86,6 +86,27 @@ SHAPES: dict[str, object] = {
     "effects": {"code": "", "subject": "", "text": "", "gpus": 0, "at": ""},
     "keeps": {"id": "", "instance": "", "person": "", "since": "", "until": "", "reason": ""},
     "events": {"at": "", "actor": "", "kind": "", "subject": "", "rule": "", "detail": {}},
+    "hosts": {
+        "name": "",
+        "state": "",
+        "way": "",
+        "gpus": 0,
+        "faulty": 0,
+        "driver": "",
+        "cards": [
+            {
+                "uuid": "",
+                "index": 0,
+                "pci": "",
+                "fault": "",
+                "utilization_percent": 0,
+                "memory_used_bytes": 0,
+                "memory_total_bytes": 0,
+            }
+        ],
+        "error": "",
+        "fix": "",
+    },
     "processes": {
         "gpu": "",
         "index": 0,

@@ -42,10 +42,11 @@ LAYERS: dict[str, set[str]] = {
     "web": BASE | {"model", "ports", "config", "services", "api"},
     "archive": BASE | {"model", "inventory", "services", "wiring"},
     "sentry": BASE | {"model", "ports", "config", "services", "wiring"},
+    "hosts": BASE | {"config", "drivers", "ports", "services", "wiring"},
     "resident": BASE | {"model", "ports", "drivers", "services", "wiring", "api", "sentry"},
     "cli": BASE
     | {"model", "ports", "policy", "config", "services", "wiring", "archive", "resident", "quick", "lab", "simulate"}
-    | {"web"},
+    | {"web", "hosts"},
 }
 """Part of lxgpu → the other parts it may import (`__init__` holds the version)."""
 

@@ -66,6 +66,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("policy", "policy:policy", "Check and show who may have what"),
             ("simulate", "simulate:simulate", "Try a policy on a trace or the past, against other rules"),
             ("config", "config:config", "Show the settings and where each comes from"),
+            ("host", "host:host", "The hosts of the settings, and whether they answer"),
             ("image", "image:image", "Base images: build, import, list, prune"),
             ("inventory", "inventory:inventory", "Verify, rebuild, export, back up what lxgpu remembers"),
             ("web", "web:web", "The page in a browser, and one-time links to it"),

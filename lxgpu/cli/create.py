@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lxgpu.cli import params
+from lxgpu.cli.host import check_here
 from lxgpu.cli.rehearsal import rehearsed
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
@@ -86,7 +87,7 @@ def create(
     if name is not None:
         check_person(options["owner"] or name)
     wiring.warm()
-    _check_host(host, [entry.name for entry in wiring.settings().hosts])
+    check_here(host, wiring.host_name())
     with out.screen.steps(total=1 if name else None) as steps:
         site = wiring.site(steps.of(name or "batch"))
         requests = [one_wish(site, name, options)] if name else wishes_from(site, str(batch), options)
@@ -171,10 +172,3 @@ def _remedy(errors: Sequence[LxgpuError]) -> str:
             " --gpus N --for D asks for the cards, or books them"
         )
     return "mend the rows and repeat with --if-not-exists"
-
-
-def _check_host(host: str, known: list[str]) -> None:
-    if host not in {"", "any", *known}:
-        raise LxgpuError(
-            "not_found", f"there is no host {host}", why=f"the settings name {', '.join(filter(None, known)) or 'none'}"
-        )

@@ -13,8 +13,8 @@ def probe() -> None:
 
     It is started by that one, through SSH, and speaks lines of JSON on stdin and stdout until its input ends.
     """
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
 
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever else is printed is no answer
-    wiring.serve_probe(0, answers)
+    hosts.serve(0, answers)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lxgpu.cli import params
+from lxgpu.cli.host import check_here
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
 from lxgpu.figures import n_gpus
@@ -92,7 +93,7 @@ def reserve(
             weekly=weekly,
             model=count.of(model),
             class_name=class_name,
-            host=_host(site, host),
+            host=check_here(host, site.host),
             note=note,
             no_warning=reason if no_warning else "",
         )
@@ -128,17 +129,6 @@ def _check(count: GpuCount, *, at: When | None, weekly: bool, no_warning: bool, 
         raise LxgpuError(
             "usage", "--reason goes with --no-warning", why=why, fix="--note says what a reservation is for"
         )
-
-
-def _host(site: Site, host: str) -> str:
-    if host not in ("", "any", site.host):
-        raise LxgpuError(
-            "not_found",
-            f"there is no host {host}",
-            why=f"this is {site.host}",
-            fix=f"--host {site.host}, or --host any",
-        )
-    return host
 
 
 def _without_warning(site: Site, request: ReserveRequest, *, yes: bool) -> None:

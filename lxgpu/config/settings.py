@@ -27,7 +27,8 @@ PAGE_FOLDER = "page"
 class HostSettings:
     """One engine: an LXD or Incus server. Empty: found out (`name`: the host's own, `socket`: the usual places).
 
-    `ssh` is `[user@]host[:port]` of a host elsewhere, whose socket and NVML are reached through SSH.
+    The first host is this one. `ssh` is `[user@]host[:port]` of another, whose cards are asked for through SSH, `probe`
+    the command that answers for them, there if there is `ssh`, else here; empty: `lxgpu probe`.
     """
 
     name: str = ""
@@ -35,6 +36,12 @@ class HostSettings:
     socket: str = ""
     project: str = "default"
     ssh: str = ""
+    probe: str = ""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether somebody else answers for its cards."""
+        return bool(self.ssh or self.probe)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from lxgpu.config.check import Finding, did_you_mean, problems
 from lxgpu.config.readers import by_key
 from lxgpu.config.settings import Channel, HostSettings
+from lxgpu.config.sshplace import ssh_place
 from lxgpu.config.yamlload import Document, Steps, load_yaml
 from lxgpu.errors import LxgpuError
 
@@ -89,7 +91,9 @@ def _scalar(document: Document, found: Found, steps: Steps, value: object) -> No
 
 def _hosts(found: Found, value: object) -> tuple[HostSettings, ...]:
     hosts: list[HostSettings] = []
-    for steps, entry in _entries(found, ("hosts",), value, allowed=("name", "engine", "socket", "project", "ssh")):
+    for steps, entry in _entries(
+        found, ("hosts",), value, allowed=("name", "engine", "socket", "project", "ssh", "probe")
+    ):
         engine = entry.get("engine", "auto")
         if engine not in _ENGINES:
             found.findings.append(Finding((*steps, "engine"), f"{engine!r} is not one of {', '.join(_ENGINES)}"))
@@ -98,9 +102,29 @@ def _hosts(found: Found, value: object) -> tuple[HostSettings, ...]:
         if any(entry.get("name", "") == other.name for other in hosts):
             found.findings.append(Finding(steps, "each host needs a name of its own"))
         hosts.append(HostSettings(**entry))
+        found.findings += _elsewhere(steps, hosts[-1], first=len(hosts) == 1)
     if not hosts and isinstance(value, list):
         found.findings.append(Finding(("hosts",), "the list is empty; leave it out for this host alone"))
     return tuple(hosts)
+
+
+def _elsewhere(steps: Steps, host: HostSettings, *, first: bool) -> list[Finding]:
+    """What is wrong with how a host's cards are asked for."""
+    if first and host.elsewhere:
+        key = "ssh" if host.ssh else "probe"
+        return [Finding((*steps, key), "the first host is the one that lxgpu runs on; the others come after it")]
+    if not first and not host.elsewhere:
+        return [Finding(steps, "ssh is missing: how another host than this one is reached, as root@gpu2.lab.example")]
+    try:
+        if host.ssh:
+            ssh_place(host.ssh)
+        if host.probe:
+            shlex.split(host.probe)
+    except LxgpuError as error:
+        return [Finding((*steps, "ssh"), "; ".join([error.brief, *error.why]))]
+    except ValueError as error:
+        return [Finding((*steps, "probe"), f"{host.probe!r} is no command: {error}")]
+    return []
 
 
 def _channels(found: Found, value: object) -> tuple[Channel, ...]:

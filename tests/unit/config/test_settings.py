@@ -12,6 +12,7 @@ import pytest
 from lxgpu.config.readers import TABLE, Endpoint
 from lxgpu.config.settings import Channel, HostSettings, load_settings
 from lxgpu.config.settingsview import settings_rows
+from lxgpu.config.sshplace import SshPlace, ssh_place
 from lxgpu.errors import LxgpuError
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "packaging" / "config.example.yaml"
@@ -90,6 +91,48 @@ def test_hosts_channels_and_images(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("hosts", "told"),
+    [
+        ("[{name: a, ssh: root@a}]", "1:24: hosts[0].ssh: the first host is the one that lxgpu runs on"),
+        ("[{name: a, probe: x}]", "1:26: hosts[0].probe: the first host is the one that lxgpu runs on"),
+        ("[{name: a}, {name: b}]", "1:20: hosts[1]: ssh is missing"),
+        ("[{name: a}, {name: b, ssh: 'root@'}]", "1:35: hosts[1].ssh: 'root@' is no place for SSH; places are given"),
+        ("[{name: a}, {name: b, ssh: 'b:0'}]", "1:35: hosts[1].ssh: 'b:0' is no place for SSH"),
+        ('[{name: a}, {name: b, probe: "\'x"}]', '1:37: hosts[1].probe: "\'x" is no command: No closing quotation'),
+    ],
+)
+def test_hosts_that_cannot_be_asked(tmp_path, hosts, told):
+    """Refused when they are read, with line and column."""
+    path = _config(tmp_path, f"hosts: {hosts}\n")
+    with pytest.raises(LxgpuError) as raised:
+        load_settings({"config": str(path)}, {})
+    (problem,) = raised.value.problems
+    assert f"{problem.where.removeprefix(f'{path}:')}: {problem.text}".startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("gpu2", SshPlace("root", "gpu2")),
+        ("ops@gpu2.lab.example:2222", SshPlace("ops", "gpu2.lab.example", 2222)),
+        ("[2001:db8::2]", SshPlace("root", "2001:db8::2")),
+        ("ops@[2001:db8::2]:22", SshPlace("ops", "2001:db8::2")),
+        ("192.0.2.7", SshPlace("root", "192.0.2.7")),
+    ],
+)
+def test_places_of_hosts(text, place):
+    """As `ssh` takes them, with root's account unless said."""
+    assert ssh_place(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "-oProxyCommand=x", "a b", "a:", "a:99999", "@a", "::1", "a@b@c", "a;b", "a\n"])
+def test_places_that_are_none(text):
+    """Nothing that a program could take for an option or a command."""
+    with pytest.raises(LxgpuError):
+        ssh_place(text)
+
+
+@pytest.mark.parametrize(
     ("key", "text", "why"),
     [
         ("web.url", "https://lab.example/gpu", "leave out /gpu"),
@@ -134,7 +177,7 @@ def test_every_mistake_of_the_file_is_told_at_once(tmp_path):
         tmp_path,
         "hosts:\n"
         "  - {name: a, engine: docker, socket: x, foo: 1}\n"
-        "  - {name: a}\n"
+        "  - {name: a, ssh: root@a}\n"
         "  - 3\n"
         "network: {brigde: b, listen: 10.1.2, ports: 22000}\n"
         "pol: default\n"
@@ -155,7 +198,7 @@ def test_every_mistake_of_the_file_is_told_at_once(tmp_path):
     wanted = [
         "2:23: hosts[0].engine: 'docker' is not one of auto, lxd, incus",
         "2:39: hosts[0].socket: 'x' is no whole path",
-        "2:42: hosts[0].foo: unknown name; known are name, engine, socket, project, ssh",
+        "2:42: hosts[0].foo: unknown name; known are name, engine, socket, project, ssh, probe",
         "3:5: hosts[1]: each host needs a name of its own",
         "4:5: hosts[2]: a mapping (name: value) is wanted",
         "5:11: network.brigde: unknown name; did you mean bridge?",

@@ -1,0 +1,96 @@
+"""`lxgpu host`: the hosts of the settings, and whether they can be asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lxgpu.cli import params
+from lxgpu.cli.render import Column, Output
+from lxgpu.errors import Exit, LxgpuError
+from lxgpu.figures import short_size
+
+if TYPE_CHECKING:
+    from lxgpu.services.hostviews import HostCard, HostView
+
+COLUMNS = (
+    Column("HOST", "name"),
+    Column("STATE", "state"),
+    Column("GPUS", "gpus"),
+    Column("FAULTY", "faulty"),
+    Column("DRIVER", "driver"),
+    Column("REACHED", "way", wide=True),
+    Column("WHY", "error"),
+)
+
+
+def check_here(host: str, here: str) -> str:
+    """The host that was asked for, if it is the one that lxgpu runs on, `any`, or none in particular.
+
+    Raises:
+        LxgpuError: `not_found`.
+    """
+    if host not in ("", "any", here):
+        why = f"this is {here}, and containers are made here only"
+        raise LxgpuError("not_found", f"there is no host {host} to go to", why=why, fix=f"--host {here}, or --host any")
+    return host
+
+
+@click.group()
+def host() -> None:
+    """The hosts that the settings name, asked side by side."""
+
+
+@host.command("ls")
+@params.output
+def list_(out: Output) -> None:
+    """List the hosts: whether they answer, and how many cards they have.
+
+    What a host that does not answer has is not known, and shown as unknown.
+    """
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
+    from lxgpu.services.hostviews import look_at_all  # noqa: PLC0415
+
+    out.items("hosts", look_at_all(hosts.hosts(), within_s=hosts.LOOK_S), COLUMNS)
+
+
+@host.command()
+@click.argument("name", metavar="HOST")
+@params.output
+def show(out: Output, name: str) -> None:
+    """Everything about one host: how it is reached, its driver, its cards; exit 8 when it does not answer."""
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
+    from lxgpu.services.hostviews import UNREACHABLE, look_at_all  # noqa: PLC0415
+
+    known = hosts.hosts()
+    chosen = [one for one in known if one.name == name]
+    if not chosen:
+        why = f"the settings name {', '.join(one.name for one in known)}"
+        raise LxgpuError("not_found", f"there is no host {name}", why=why, fix="lxgpu host ls")
+    view = look_at_all(chosen, within_s=hosts.LOOK_S)[0]
+    out.sheet("hosts", view, COLUMNS, lambda: _sheet(view))
+    if view.state == UNREACHABLE:
+        click.get_current_context().exit(int(Exit.UNAVAILABLE))
+
+
+def _sheet(view: HostView) -> tuple[tuple[str, list[str]], ...]:
+    cards = ["not known"] if view.cards is None else [_card(one) for one in view.cards] or ["none"]
+    return (
+        ("", [f"{view.name}: {view.state}"]),
+        ("reached", [view.way]),
+        ("why", [view.error] if view.error else []),
+        ("fix", [view.fix] if view.fix else []),
+        ("driver", [view.driver] if view.driver else []),
+        ("cards", cards),
+    )
+
+
+def _card(card: HostCard) -> str:
+    if card.fault:
+        return f"{card.uuid or 'unknown'} at {card.pci or '-'}: {card.fault}"
+    used, total = (
+        None if size is None else short_size(size) for size in (card.memory_used_bytes, card.memory_total_bytes)
+    )
+    busy = "-" if card.utilization_percent is None else f"{card.utilization_percent}%"
+    return f"{card.uuid} at {card.pci}: utilisation {busy}, {used or '-'} of {total or '-'} in use"
