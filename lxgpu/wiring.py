@@ -178,6 +178,7 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
     from lxgpu.drivers.brake import FreezerBrake  # noqa: PLC0415
     from lxgpu.drivers.kernel_log import LocalKernelLog  # noqa: PLC0415
     from lxgpu.drivers.login import ParamikoLogin  # noqa: PLC0415
+    from lxgpu.drivers.mig import NvmlSlicer  # noqa: PLC0415
     from lxgpu.drivers.notify import ChannelNotifier  # noqa: PLC0415
     from lxgpu.drivers.parking import CudaCheckpoint  # noqa: PLC0415
     from lxgpu.drivers.registries import host_registries  # noqa: PLC0415
@@ -198,6 +199,7 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
         board=FolderBoard(guest_folder),
         parker=CudaCheckpoint(),
         brake=FreezerBrake(),
+        slicer=NvmlSlicer(chosen.proc),
         kernel_log=LocalKernelLog(chosen.kernel_log, memory=chosen.run_dir / "kernel-log.json", boot_id=host.boot_id),
         settings=chosen,
         policy=cache(lambda: policy(say)),

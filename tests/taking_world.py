@@ -18,6 +18,7 @@ from typing import Any
 from fakes.faults import KilledError, When
 from fakes.mortal import MortalInventory
 from fakes.site import HostOfSite, make_gpus, make_site, newcomer
+from fakes.slicer import FakeSlicer
 from fakes.system import FakeClock
 from seeded_ids import begin_anew
 from taking_oracle import Judged, Truth
@@ -25,9 +26,9 @@ from taking_oracle import Judged, Truth
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory.memory import MemoryInventory
 from lxgpu.model.devices import gpus_in
-from lxgpu.model.gpu import Gpu, Slot, card_of, is_part
+from lxgpu.model.gpu import DeviceNode, Gpu, Slot, card_of, is_part
 from lxgpu.model.instance import Power
-from lxgpu.model.layout import divide
+from lxgpu.model.layout import divide, layout_of, names
 from lxgpu.model.quota import BASE_TERMS, Policy, Terms
 from lxgpu.model.request import GpuRequest, ReserveRequest
 from lxgpu.model.rules import (
@@ -40,6 +41,7 @@ from lxgpu.model.rules import (
     PriorityClass,
     Rules,
 )
+from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import Use
 from lxgpu.policy.placement import fits
 from lxgpu.services import ending, extending, inservice, keeping, lending, power
@@ -51,6 +53,8 @@ from lxgpu.services.watch import Watch
 
 PEOPLE = ("alice", "bob", "carol")
 A, B = "NVIDIA RTX 3090", "NVIDIA RTX 3090 Ti"
+A100 = "NVIDIA A100-SXM4-40GB"
+WHOLE_CARD = CardRule(Mode.EXCLUSIVE)
 BIND_S, NO_SHOW_S, GIVE_UP_S, WINDOW_S = 15, 25, 60, 12
 CLASSES = {
     "urgent": PriorityClass("urgent", 90, who=("alice",), min_runtime_s=8, grace_s=3, term_wait_s=1),
@@ -103,11 +107,14 @@ class LivingHost(HostOfSite):
         self.utilization = {gpu.uuid: 90 if self.works(gpu) else 0 for gpu in self._gpus()}
         return super().readings()
 
-    def works(self, gpu: Gpu, of: int | None = None) -> bool:
-        """Whether a process, of the container of that init alone where one is given, computes on a card."""
+    def works(self, gpu: Gpu, of: int | None = None, *, lazy: bool = False) -> bool:
+        """Whether a process, of the container of that init alone where one is given, computes on a card.
+
+        With `lazy` those count too that compute nothing.
+        """
         mine = set(gpu.nodes)
         there = (one for one in self._running() if of is None or one.init == of)
-        return any(one.process.command != "lazy" and mine & one.nodes for one in there)
+        return any((lazy or one.process.command != "lazy") and mine & one.nodes for one in there)
 
 
 class Mortal(MortalInventory):
@@ -140,20 +147,20 @@ def _folder() -> Path:
 class World:
     """What a test does to the host. Commands that are refused, and those that die, are part of life."""
 
-    def __init__(self, models: tuple[str, ...] = (A, A, A), *, parts: int = 1) -> None:
-        """`parts`: the last card is divided into so many."""
+    def __init__(self, models: tuple[str, ...] = (A, A, A), *, rule: CardRule = WHOLE_CARD) -> None:
+        """`rule`: how the last card is divided."""
         first, inner = _prepared(models)
         begin_anew()  # the ids of this world are its own: no run before has a say in their order
         engine = _twin(first.engine)
         clock = FakeClock(first.clock.now())
         self.policy = POLICIES["usual"]
         self._divided: dict[int, Policy] = {}
-        self._rules = {engine.cards[-1].uuid: CardRule(Mode.TIMESHARE, parts)} if parts > 1 else {}
+        self._rules = {engine.cards[-1].uuid: rule} if rule != WHOLE_CARD else {}
         truth = Truth(
             policy=self.in_force,
             use=self.use,
             sick=self.sick,
-            lent=lambda: divide(engine.cards, {uuid: str(parts) for uuid in self._rules}),
+            lent=lambda: divide(engine.cards, {uuid: layout_of(rule) for uuid in self._rules}),
             boot=lambda: self.site.probe.boot,
         )
         self.judge = Judged(_twin(inner), truth)
@@ -163,12 +170,12 @@ class World:
         site = make_site(folder, gpus=list(engine.cards), inventory=self.mortal, engine=engine, clock=clock)
         probe = LivingHost(clock, engine)
         probe._rules = copy.deepcopy(first.probe._rules)  # noqa: SLF001 -- the containers run since before
-        self.site: Site = replace(site, probe=probe, policy=self.in_force)
+        self.site: Site = replace(site, probe=probe, slicer=FakeSlicer(probe), policy=self.in_force)
         engine.hook = self._written
         self.next: Ticked | None = None
         self.dead = 0
         self.wrong: list[str] = []
-        if parts > 1:
+        if self._rules:
             self.tick()
 
     def in_force(self) -> Policy:
@@ -196,6 +203,9 @@ class World:
         if is_part(uuid) and holder is None:
             return Use.IDLE
         whose = None if holder is None else self.machine(holder.instance)
+        if Slot(uuid).profile:  # NVML does not say how busy a slice is
+            there = probe.works(self.card(uuid), of=whose and whose.init_pid, lazy=True)
+            return Use.UNKNOWN if there else Use.IDLE
         return Use.BUSY if probe.works(self.card(uuid), of=whose and whose.init_pid) else Use.IDLE
 
     def sick(self, uuid: str) -> bool:
@@ -245,6 +255,7 @@ class World:
                 opens = probe.openable(found.init_pid, engine.nodes(name) & set(gpu.nodes))
                 if opens and name not in holders[gpu.uuid]:
                     self.wrong.append(f"{name} can open {gpu.uuid}, which is held by {holders[gpu.uuid]}")
+            self._check_slices(name, found.init_pid, records)
         for one in probe._running():  # noqa: SLF001 -- everybody who is alive
             name = engine.by_pid(one.init) if one.init is not None else None
             for gpu in engine.cards:
@@ -252,6 +263,22 @@ class World:
                     self.wrong.append(f"a process of {name} has {gpu.uuid}, which is held by {holders[gpu.uuid]}")
         assert not self.wrong, self.wrong
         assert not self.judge.wrong, self.judge.wrong
+
+    def _check_slices(self, name: str, init: int, records: Records) -> None:
+        """Of the capabilities inside nobody opens others' than their own."""
+        for slot, nodes in self.slices().items():
+            opens = self.site.probe.openable(init, self.site.engine.nodes(name) & nodes)
+            holder = records.holder(Slot(slot))
+            if opens and (holder is None or holder.instance != name):
+                self.wrong.append(f"{name} can open {slot}, which is held by {holder and holder.instance}")
+
+    def slices(self) -> dict[str, frozenset[DeviceNode]]:
+        """The capability nodes of each MIG slice that is made, by its slot."""
+        found = {}
+        for uuid, made in self.site.probe.sliced.items():
+            slots = names(uuid, layout_of(self._rules[uuid]))
+            found |= {slot: frozenset(one.nodes) for slot, one in zip(slots, made, strict=False)}
+        return found
 
     # ---- commands
 
@@ -364,7 +391,9 @@ class World:
             "stuck": {"stuck": True},
             "lazy": {"command": "lazy", "memory_bytes": 2**30},
         }
-        nodes = [node for gpu in self.site.engine.cards[:cards] for node in gpu.nodes]
+        chosen = self.site.engine.cards[:cards]
+        nodes = [node for gpu in chosen for node in gpu.nodes]
+        nodes += [node for gpu in chosen for one in self.site.probe.sliced.get(gpu.uuid, ()) for node in one.nodes]
         self.site.probe.run(found.init_pid, nodes, **moods[mood])
 
     def end_jobs(self, name: str | None = None, *, mood: str | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lxgpu.cli import params
+from lxgpu.cli import mig, params
 from lxgpu.cli.host import check_here
 from lxgpu.cli.rehearsal import rehearsed
 from lxgpu.cli.render import Output
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.argument("name", type=params.NAME, required=False)
 @click.option("--owner", type=params.PERSON, help="Whose it is, when the name is not theirs.")
 @click.option("--gpus", "count", type=params.GPUS, help="How many cards, or 0.25: a part of one; none unless said.")
+@mig.option
 @click.option(
     "--gpu", "cards", multiple=True, metavar="GPU", help="This very card, by UUID or PCI address; repeatable."
 )

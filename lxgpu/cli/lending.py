@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lxgpu.cli import params
+from lxgpu.cli import mig, params
 from lxgpu.cli.rehearsal import rehearsed
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", type=params.INSTANCE)
 @click.option("--gpus", "count", type=params.GPUS, help="How many cards in all, +N for so many more, 0.25 for a part.")
+@mig.option
 @click.option(
     "--gpu", "cards", multiple=True, metavar="GPU", help="This very card, by UUID or PCI address; repeatable."
 )
@@ -39,6 +40,7 @@ def attach(
     name: str,
     *,
     count: GpuCount | None,
+    sliced: GpuCount | None,
     cards: tuple[str, ...],
     model: str,
     class_name: str,
@@ -60,8 +62,9 @@ def attach(
     from lxgpu.services.recover import recover  # noqa: PLC0415
     from lxgpu.services.refusal import Asked, recording  # noqa: PLC0415
 
+    count = mig.counted(count, sliced)
     if (count is None) == (not cards):
-        why = "one of --gpus and --gpu, and not both"
+        why = "one of --gpus, --mig and --gpu, and not two"
         raise LxgpuError("usage", "say how many cards, or which", why=why, fix="--gpus 2, --gpus +1, or --gpu UUID")
     pattern = count.of(model) if count else model
     request = GpuRequest(instance=name, owner="", more=0, uuids=cards, model=pattern, class_name=class_name)

@@ -76,7 +76,10 @@ class When(NamedTuple):
 
 
 class GpuCount(NamedTuple):
-    """`--gpus N` (a total), `--gpus +N` (so many more), or `--gpus 0.25`: one part of a card, so large at least."""
+    """`--gpus N` (a total), `--gpus +N` (so many more), `--gpus 0.25`: one part of a card, so large at least.
+
+    `--mig 3g.20gb` is one part as well.
+    """
 
     number: int
     more: bool

@@ -76,7 +76,6 @@ def check(out: Output, file: Path | None, gpus: int | None) -> None:
     out.item("policies", summary, CHECK_COLUMNS)
     if cards is None:
         out.screen.note("no card is known yet, so guarantees were not summed; give --gpus N")
-    _say_not_in_force(out.screen, found)
     out.screen.note(f"{path} is right")
 
 
@@ -127,8 +126,6 @@ def plan(ctx: click.Context, /, out: Output, file: Path | None) -> None:
     from lxgpu.services.policyplan import plan_policy  # noqa: PLC0415
 
     new = load_policy(file, cards=_known_cards(), unix_groups=wiring.unix_groups) if file else None
-    if new is not None:
-        _say_not_in_force(out.screen, new)
     times, _ = lab_times(out.screen)
     found = plan_policy(_site_to_look_at(out.screen), new)
     columns = (
@@ -141,13 +138,6 @@ def plan(ctx: click.Context, /, out: Output, file: Path | None) -> None:
     out.items("effects", found, columns, empty="nobody who has something now would notice")
     if found:
         ctx.exit(10)
-
-
-def _say_not_in_force(screen: Screen, found: Policy) -> None:
-    from lxgpu.policy.divisions import not_in_force  # noqa: PLC0415 -- not for --help
-
-    for line in not_in_force(found):
-        screen.note(line)
 
 
 def _site_to_look_at(screen: Screen) -> Site:

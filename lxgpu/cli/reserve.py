@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lxgpu.cli import params
+from lxgpu.cli import mig, params
 from lxgpu.cli.host import check_here
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     "--gpus",
     "count",
     type=params.GPUS,
-    required=True,
     help="How many cards in all, in this reservation (others of NAME then add up), or 0.25: one part of a card.",
 )
+@mig.option
 @click.option("--for", "for_s", type=params.DURATION, metavar="D", help="How long, as 4h or 2d.")
 @click.option("--until", type=params.INSTANT, metavar="T", help="Until when, as 18:00 or 'fri 12:00'.")
 @click.option(
@@ -48,7 +48,8 @@ def reserve(
     out: Output,
     name: str,
     *,
-    count: GpuCount,
+    count: GpuCount | None,
+    sliced: GpuCount | None,
     for_s: int | None,
     until: When | None,
     at: When | None,
@@ -76,6 +77,9 @@ def reserve(
     from lxgpu.services import reserve as service  # noqa: PLC0415
     from lxgpu.services.refusal import Asked, recording  # noqa: PLC0415
 
+    count = mig.counted(count, sliced)
+    if count is None:
+        raise click.UsageError("Missing option '--gpus', or '--mig'.")
     _check(count, at=at, weekly=weekly, no_warning=no_warning, reason=reason)
     with out.screen.steps(total=1) as steps:
         site = wiring.site(steps.of(name))

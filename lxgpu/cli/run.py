@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lxgpu.cli import params
+from lxgpu.cli import mig, params
 from lxgpu.cli.render import Output
 from lxgpu.cli.screen import Screen
 from lxgpu.errors import LxgpuError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--gpus", "count", type=params.GPUS, help="How many cards; none unless said.")
+@mig.option
 @click.option("--model", default="*", metavar="GLOB", help="Only cards whose model matches, as 'A100*'.")
 @click.option("--class", "class_name", default="", help="Priority class of the cards; the person's own unless said.")
 @click.option("--image", default="", help="Image alias or fingerprint; that of the settings unless said.")

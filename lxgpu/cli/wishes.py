@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lxgpu.cli.mig import counted
 from lxgpu.cli.params import read_bytes
 from lxgpu.cli.render import Output
 from lxgpu.config.keys import PublicKey, parse_keys
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
 def one_wish(site: Site, name: str, options: Mapping[str, Any]) -> CreateRequest:
     """The request of `create NAME`."""
-    count, cards = options["count"], tuple(options["cards"])
+    count, cards = counted(options["count"], options["sliced"]), tuple(options["cards"])
     if count is not None and cards:
-        raise LxgpuError("usage", "--gpus and --gpu say the same thing twice", fix="give one of them")
+        what = "--mig" if options["sliced"] else "--gpus"
+        raise LxgpuError("usage", f"{what} and --gpu say the same thing twice", fix="give one of them")
     owner = check_person(options["owner"] or name)
     given = tuple(key for source in options["key_files"] for key in read_keys(source))
     return CreateRequest(

@@ -14,13 +14,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from lxgpu.errors import LxgpuError
 from lxgpu.instants import load_zone, parse_day, parse_utc
+from lxgpu.model.gpu import PROFILE
 from lxgpu.model.names import check_name, check_person
 from lxgpu.model.quota import EVERYBODY
 from lxgpu.units import parse_count_per, parse_duration, parse_duration_per, parse_percent, parse_size
 
 _UNIX_NAME = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
 _MAIL = re.compile(r"[^\s@,;:<>\"\\()\[\]]+@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
-_SLICE = re.compile(r"([1-7])g\.[0-9]{1,3}gb(?:\+me(?:\.all)?|\+gfx)?")
+_SLICE = re.compile(PROFILE)
 _CARD = re.compile(r"GPU-[0-9a-f][0-9a-f-]*[*…]?")
 
 

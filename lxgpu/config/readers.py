@@ -181,6 +181,7 @@ TABLE: tuple[Setting, ...] = (
     Setting("homes", "volume", _homes, "volume: one a person; or a directory of the host that holds all homes"),
     Setting("keys_command", "", _command, "a program that prints the public keys of the name given to it"),
     Setting("kernel_log", "/dev/kmsg", _path, "where Xid lines are read"),
+    Setting("proc", "/proc", _path, "where the numbers of MIG capabilities are read"),
     Setting(
         "nvidia",
         "auto",

@@ -112,6 +112,7 @@ class Settings:
     workers: int
     backup: BackupSettings
     web: WebSettings = WebSettings()
+    proc: Path = Path("/proc")
     hosts: tuple[HostSettings, ...] = (HostSettings(),)
     images: Mapping[str, str] = field(default_factory=dict)
     channels: tuple[Channel, ...] = ()

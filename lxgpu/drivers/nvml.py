@@ -31,7 +31,10 @@ _KERNEL_VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+\.[\d.]+)")
 
 @dataclass(frozen=True, slots=True)
 class RawCard:
-    """One card as NVML told: sizes in bytes, None is "not known". `processes` are (pid, bytes, kind)."""
+    """One card as NVML told: sizes in bytes, None is "not known". `processes` are (pid, bytes, kind).
+
+    `slices` are its MIG slices, each with no more than UUID, memory and processes; None: it is not in MIG mode.
+    """
 
     index: int
     uuid: str = ""
@@ -43,6 +46,7 @@ class RawCard:
     power_w: float | None = None
     processes: tuple[tuple[int, int | None, str], ...] | None = None
     fault: str | None = None
+    slices: tuple[RawCard, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -218,8 +222,9 @@ class Nvml:
 def _raw(card: Mapping[str, Any]) -> RawCard:
     used, total = card.get("memory") or (None, None)
     milliwatts, processes, pci = card.get("milliwatts"), card.get("processes"), card.get("pci")
+    slices = card.get("slices")
     return RawCard(
-        index=card["index"],
+        index=card.get("index", -1),
         uuid=card.get("uuid") or "",
         pci=normal_pci(pci) if pci else "",
         utilization_percent=card.get("utilization"),
@@ -229,6 +234,7 @@ def _raw(card: Mapping[str, Any]) -> RawCard:
         power_w=None if milliwatts is None else milliwatts / 1000,
         processes=None if processes is None else tuple((pid, size, kind) for pid, size, kind in processes),
         fault=card.get("fault"),
+        slices=None if slices is None else tuple(map(_raw, slices)),
     )
 
 

@@ -47,6 +47,7 @@ class Cards:
             )
             found["milliwatts"] = self.attempt(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
             found["processes"] = self.processes(handle)
+            found["slices"] = self.slices(handle)
         except nvml.NVMLError as error:
             found["fault"] = "lost" if error.value == nvml.NVML_ERROR_GPU_IS_LOST else "unknown"
         return found
@@ -59,6 +60,24 @@ class Cards:
             if error.value in self.silent:
                 return None
             raise
+
+    def slices(self, handle: Any) -> list[dict[str, Any]] | None:  # noqa: ANN401 - a pointer of pynvml's
+        """The MIG slices of a card; None: it is not in MIG mode."""
+        nvml = self.nvml
+        mode = self.attempt(lambda: nvml.nvmlDeviceGetMigMode(handle))
+        if mode is None or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
+            return None
+        found = []
+        for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+            try:
+                one = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+            except nvml.NVMLError as error:
+                if error.value != nvml.NVML_ERROR_NOT_FOUND:
+                    raise
+                continue
+            memory, listed = self.attempt(partial(self.memory, one)), self.processes(one)
+            found.append({"uuid": text(nvml.nvmlDeviceGetUUID(one)), "memory": memory, "processes": listed})
+        return found
 
     def memory(self, handle: Any) -> list[int]:  # noqa: ANN401 - a pointer of pynvml's
         """Bytes used and in all. The newer call does not count what the driver keeps for itself as used."""
@@ -96,10 +115,16 @@ class Cards:
 
 def main() -> None:
     """A pass for each line of input."""
+    nvml = library()
+    for line in sys.stdin:
+        one_pass(nvml, {int(word) for word in line.split()})
+
+
+def library() -> Any:  # noqa: ANN401 - an untyped module
+    """NVML as pynvml has it."""
     import pynvml  # type: ignore[import-untyped] # noqa: PLC0415
 
-    for line in sys.stdin:
-        one_pass(pynvml, {int(word) for word in line.split()})
+    return pynvml
 
 
 def one_pass(pynvml: Any, left_out: set[int]) -> None:  # noqa: ANN401 - an untyped module

@@ -185,7 +185,7 @@ class LocalProbe:
     ) -> Holders:
         """What the scan says of one card, with NVML's processes on it, or why its list is not to be had."""
         processes, doubts = findings.of(card.nodes), list(findings.doubts)
-        reading = readings.of(card.uuid)
+        reading = readings.lent(card)
         if reading is None or reading.processes is None:
             doubts.append(_no_list(card.uuid, readings.error, reading))
         else:
@@ -212,6 +212,7 @@ class LocalProbe:
             processes=None if card.processes is None else tuple(self._process(*one) for one in card.processes),
             fault=card.fault,
             pci=card.pci,
+            slices=None if card.slices is None else tuple(self._reading(one, now) for one in card.slices),
         )
 
     def _process(self, pid: int, memory_bytes: int | None, kind: str) -> GpuProcess:

@@ -107,10 +107,13 @@ def _maybe(of: Callable[[object], object]) -> Callable[[object], object]:
 
 
 def _object(kind: type) -> Callable[[typing.Any], object]:
-    """Fields that the other side does not know have their defaults; those that this side does not know are left out."""
+    """Fields that the other side does not know have their defaults; those that this side does not know are left out.
+
+    How each is read is looked up when there is one: a card may be within another, as the samples of MIG slices are.
+    """
     hints = typing.get_type_hints(kind)
-    readers = {one.name: _reader(hints[one.name]) for one in fields(kind)}
-    return lambda value: kind(**{name: of(value[name]) for name, of in readers.items() if name in value})
+    names = [one.name for one in fields(kind)]
+    return lambda value: kind(**{name: _reader(hints[name])(value[name]) for name in names if name in value})
 
 
 def _listed(value: object) -> list[object]:

@@ -18,6 +18,9 @@ REAL_PCI = Path("/sys/bus/pci/devices")
 REAL_DRM = Path("/sys/class/drm")
 DISPLAY = "0x03"  # PCI's class of graphics cards: the machine's own stay out of the lab
 LOOP_MAJOR, LOOPS = 7, 256
+CAPS_MAJOR = 511  # dynamic on real machines
+# As the driver numbers the capabilities: two of its own, then for each GPU instance one, and one a compute instance.
+FIRST_CAP, CAPS_OF_INSTANCE, MOST_INSTANCES = 3, 9, 15
 # The driver's own nodes, which all cards share; uvm's major is dynamic on real machines too.
 SHARED_NODES = (
     Node("/dev/nvidiactl", NVIDIA_MAJOR, 255),
@@ -44,6 +47,7 @@ def write_hardware(host: Path, cards: Iterable[Card]) -> None:
             (host / "pci" / address).symlink_to((REAL_PCI / address).resolve())
     for card in cards:
         _write_card(host, card)
+    _write_capabilities(host / "proc", cards)
     _write_container_cli(host / "bin" / "nvidia-container-cli", cards)
 
 
@@ -66,6 +70,26 @@ def _write_card(host: Path, card: Card) -> None:
         if path.parent.name == "dri":
             (folder / "drm" / path.name).mkdir(parents=True)
             (folder / "drm" / path.name / "dev").write_text(f"{node.major}:{node.minor}\n")
+
+
+def cap_number(card: Card, instance: int, compute: int | None = None) -> int:
+    """The number of the capability of a GPU instance, or of a compute instance in it."""
+    first = FIRST_CAP + (card.minor * MOST_INSTANCES + instance) * CAPS_OF_INSTANCE
+    return first if compute is None else first + 1 + compute
+
+
+def _write_capabilities(proc: Path, cards: Iterable[Card]) -> None:
+    """What the driver tells below /proc of the nodes by which MIG slices are reached."""
+    lines = ["config 1", "monitor 2"]
+    for card in (card for card in cards if card.kind.slices):
+        for instance in range(MOST_INSTANCES):
+            name = f"gpu{card.minor}/gi{instance}"
+            lines.append(f"{name}/access {cap_number(card, instance)}")
+            parts = range(CAPS_OF_INSTANCE - 1)
+            lines += [f"{name}/ci{part}/access {cap_number(card, instance, part)}" for part in parts]
+    (proc / "driver/nvidia-caps").mkdir(parents=True, exist_ok=True)
+    (proc / "driver/nvidia-caps/mig-minors").write_text("".join(f"{line}\n" for line in lines))
+    (proc / "devices").write_text(f"Character devices:\n{CAPS_MAJOR} nvidia-caps\n\nBlock devices:\n")
 
 
 def _write_container_cli(program: Path, cards: Iterable[Card]) -> None:

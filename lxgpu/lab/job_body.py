@@ -1,7 +1,8 @@
 """The pretend job. It runs inside a container, from standard input, with nothing but Python's own library.
 
-Its one argument is JSON: nodes, hold, ignore_term, respawn, seconds, comm. It answers with one line of JSON,
-`{"pid": …, "supervisor": …}` or `{"error": …}`, and goes on in the background without a terminal.
+Its one argument is JSON: nodes, hold, ignore_term, respawn, seconds, comm, and slice where it has a MIG slice.
+It answers with one line of JSON, `{"pid": …, "supervisor": …}` or `{"error": …}`, and goes on in the background without
+a terminal.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ RESPAWN_PAUSE = 0.05
 KEPT: list[object] = []  # what must not be collected while the job lives
 
 
-def open_nodes(paths: list[str]) -> list[int]:
-    """Open each node; those of the missing driver answer ENXIO, and only those may."""
+def open_nodes(paths: list[str], *, slice_: bool) -> list[int]:
+    """Open each node; those of the missing driver answer ENXIO, and only those may. A slice has no others."""
     descriptors = []
     for path in paths:
         try:
@@ -32,14 +33,14 @@ def open_nodes(paths: list[str]) -> list[int]:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-    if not descriptors:
+    if not descriptors and not slice_:
         raise OSError(errno.ENXIO, "none of the card's nodes can be opened", " ".join(paths))
     return descriptors
 
 
-def hold(paths: list[str], how: str) -> None:
+def hold(paths: list[str], how: str, *, slice_: bool) -> None:
     """Hold the card: by open descriptors, by a mapping alone, or by descriptors parked in a socket."""
-    descriptors = open_nodes(paths)
+    descriptors = open_nodes(paths, slice_=slice_)
     if how == "open":
         return
     if how == "map":
@@ -62,7 +63,7 @@ def work(job: dict[str, Any], report: int, supervisor: int | None) -> None:
     if job["ignore_term"]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        hold(job["nodes"], job["hold"])
+        hold(job["nodes"], job["hold"], slice_=job.get("slice", False))
     except OSError as error:
         answer(report, {"error": f"{error.strerror}: {error.filename or ''}".rstrip(": ")})
         os._exit(1)

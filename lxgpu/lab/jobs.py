@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lxgpu.errors import LxgpuError
 from lxgpu.lab import engine, processes, state
+from lxgpu.lab.devices import MOST_INSTANCES, cap_number
 from lxgpu.lab.programs import run
 
 if TYPE_CHECKING:
@@ -90,17 +91,19 @@ def start_job(lab: Lab, spec: JobSpec) -> Job:
         raise LxgpuError("usage", f"a job cannot hold a card by {spec.hold!r}", why=f"it can by {', '.join(HOLDS)}")
     init = _init_pid(lab, spec.instance)
     card = find_card(lab, spec.gpu) if spec.gpu else _first_card(lab, spec.instance, init)
-    told = _launch(lab, spec, card)
+    instance = _slice_inside(card, init)
+    told = _launch(lab, spec, card, instance)
     pids = _host_pids(init)
     pid, supervisor = pids.get(told["pid"]), pids.get(told["supervisor"])
     if pid is None:
         raise LxgpuError("lab_step", f"the job in {spec.instance} ended at once", fix="look at what ended it")
     listed = supervisor or pid
     kind, comm = ("kids", f" {state.JOB_COMM}") if supervisor else ("proc", "")
+    on_slice = "" if instance is None else f" {instance}"
     with state.editing(lab) as nvml:
         mib = spec.memory_bytes // MIB
         started = processes.started_at(listed)
-        nvml.jobs.append(f"{kind} {card.index} {listed} {started or 0} {mib} C {spec.util_percent}{comm}")
+        nvml.jobs.append(f"{kind} {card.index} {listed} {started or 0} {mib} C {spec.util_percent}{comm}{on_slice}")
     return Job(pid=pid, instance=spec.instance, uuid=card.uuid, hold=spec.hold, supervisor=supervisor)
 
 
@@ -131,9 +134,20 @@ def _first_card(lab: Lab, instance: str, init: int) -> Card:
     )
 
 
-def _launch(lab: Lab, spec: JobSpec, card: Card) -> dict[str, Any]:
+def _slice_inside(card: Card, init: int) -> int | None:
+    """The GPU instance of the card's MIG slice that the container has; None: it has the card itself, or a share."""
+    folder = Path(f"/proc/{init}/root/dev/nvidia-caps")
+    return next(
+        (one for one in range(MOST_INSTANCES) if (folder / f"nvidia-cap{cap_number(card, one)}").exists()), None
+    )
+
+
+def _launch(lab: Lab, spec: JobSpec, card: Card, instance: int | None) -> dict[str, Any]:
+    caps = [] if instance is None else [cap_number(card, instance), cap_number(card, instance, 0)]
+    own = [node.path for node in card.nodes if instance is None or "dri" not in node.path]
     job = {
-        "nodes": [node.path for node in card.nodes],
+        "nodes": [*own, *(f"/dev/nvidia-caps/nvidia-cap{number}" for number in caps)],
+        "slice": instance is not None,
         "hold": spec.hold,
         "ignore_term": spec.ignore_term,
         "respawn": spec.respawn,

@@ -4,8 +4,8 @@
  * change under the lock `lock`. Lines of `slices`:
  *   mode IDX NOW NEXT          (MIG mode of a card, and the one after its next reset)
  *   gi IDX ID PROFILE START CI (a GPU instance; CI: whether it has its compute instance)
- * Simpler than a card: a GPU instance has one compute instance, as large as itself and with the number 0; any process
- * on a card keeps all its slices in use; ids of GPU instances are given in turn.
+ * Simpler than a card: a GPU instance has one compute instance, as large as itself and with the number 0; a
+ * process that is on no slice keeps all slices of its card in use; ids of GPU instances are given in turn.
  */
 #define MOST_INSTANCES 15
 
@@ -117,6 +117,12 @@ static struct gpu *card_of(const struct instance *one) {
     if (!as_instance(handle)) return INVALID_ARGUMENT;      \
     CHECK(card_of(as_instance(handle)));                    \
   } while (0)
+/* A handle of a card or of a slice: `gpu` becomes the card, `slice` the slice, or NULL for a card. */
+#define CHECK_EITHER(gpu, slice)                               \
+  read_slices();                                               \
+  const struct instance *slice = as_instance(gpu);             \
+  if (slice) gpu = card_of(slice);                             \
+  CHECK(gpu)
 static const struct kind *kind_of(const struct gpu *gpu, unsigned id) {
   for (unsigned i = 0; i < kind_count; i++)
     if (kinds[i].gpu == gpu->index && kinds[i].id == id) return kinds + i;
@@ -127,11 +133,17 @@ static int divisible(const struct gpu *gpu) {
     if (kinds[i].gpu == gpu->index) return 1;
   return 0;
 }
-static int busy(const struct gpu *gpu) {
+/* Whether anything runs on a card, or on that slice of it, or on nobody knows which. */
+static int busy(const struct gpu *gpu, unsigned slice) {
   unsigned found[MOST_PROCS], count = 0;
   for (unsigned i = 0; i < proc_count; i++)
-    if (procs[i].gpu == gpu->index) count = expand(&procs[i], count, found);
+    if (is_on(procs + i, gpu, procs[i].instance == NOT_DIVIDED ? NOT_DIVIDED : slice))
+      count = expand(&procs[i], count, found);
   return count > 0;
+}
+static u64 size_of_slice(const struct instance *one) {
+  const struct kind *kind = kind_of(card_of(one), one->profile);
+  return kind ? kind->mib : 0;
 }
 static int mig_is_on(const struct gpu *gpu) {
   if (!divisible(gpu)) return 0;
@@ -177,7 +189,7 @@ EXPORT int nvmlDeviceSetMigMode(struct gpu *gpu, unsigned mode, int *activation)
   struct divided *here = divided + gpu->index;
   for (unsigned id = 0; id < MOST_INSTANCES; id++)
     if (here->instances[id].there && !mode) return finish(lock, IN_USE);
-  *activation = here->now != mode && busy(gpu) ? IN_USE : SUCCESS;
+  *activation = here->now != mode && busy(gpu, NOT_DIVIDED) ? IN_USE : SUCCESS;
   here->next = mode;
   if (*activation == SUCCESS) here->now = mode;
   return finish(lock, SUCCESS);
@@ -330,7 +342,7 @@ EXPORT int nvmlComputeInstanceDestroy(void *handle) {
   if (lock < 0) return NO_PERMISSION;
   struct instance *one = as_instance(handle);
   int bad = one && one->compute ? SUCCESS : INVALID_ARGUMENT;
-  if (!bad && busy(card_of(one))) bad = IN_USE;
+  if (!bad && busy(card_of(one), one->id)) bad = IN_USE;
   if (bad) return finish(lock, bad);
   one->compute = 0;
   return finish(lock, SUCCESS);

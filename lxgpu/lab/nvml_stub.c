@@ -4,8 +4,9 @@
  *   driver VERSION CUDA                    (CUDA as NVML counts it: 12040 is 12.4)
  *   gpu IDX UUID MINOR PCI MIB DEVICE WATT UTIL FAULT NAME...
  *                                          (FAULT: - lost unknown hang noutil noproc; DEVICE in hex)
- *   proc IDX PID START MIB C|G UTIL        (dropped by itself when PID does not run or did not start at START)
- *   kids IDX PID START MIB C|G UTIL COMM   (the children of that process which are called COMM)
+ *   proc IDX PID START MIB C|G UTIL [GI]   (dropped by itself when PID does not run or did not start at START)
+ *   kids IDX PID START MIB C|G UTIL COMM [GI]
+ *                                          (the children of that process which are called COMM; GI: on that slice)
  *   init nodriver|mismatch                 (the library does not start)
  *   fail CALL CODE [IDX]                   (the call of that name answers CODE, on one card or on all)
  *   slice IDX NUMBER ID SLICES MULTIPROCESSORS MIB SIZE STARTS NAME
@@ -45,7 +46,7 @@ struct gpu {
   char uuid[64], pci[16], fault[16], name[96];
 };
 struct proc {
-  unsigned gpu, pid, util;
+  unsigned gpu, pid, util, instance;
   u64 start, mib;
   char kind, comm[16];
 };
@@ -90,18 +91,18 @@ static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 
 static void read_line(const char *line) {
   struct gpu g = {0};
-  struct proc p = {0};
+  struct proc p = {.instance = NOT_DIVIDED};
   struct fail f = {.gpu = -1};
   struct kind k = {0};
   if (gpu_count < MOST_GPUS &&
       sscanf(line, "gpu %u %63s %u %15s %llu %x %u %u %15s %95[^\n]", &g.index, g.uuid, &g.minor, g.pci, &g.mib,
              &g.device, &g.watt, &g.util, g.fault, g.name) == 10)
     gpus[gpu_count++] = g;
-  else if (proc_count < MOST_PROCS && sscanf(line, "proc %u %u %llu %llu %c %u", &p.gpu, &p.pid, &p.start, &p.mib,
-                                             &p.kind, &p.util) == 6)
+  else if (proc_count < MOST_PROCS && sscanf(line, "proc %u %u %llu %llu %c %u %u", &p.gpu, &p.pid, &p.start, &p.mib,
+                                             &p.kind, &p.util, &p.instance) >= 6)
     procs[proc_count++] = p;
-  else if (proc_count < MOST_PROCS && sscanf(line, "kids %u %u %llu %llu %c %u %15s", &p.gpu, &p.pid, &p.start, &p.mib,
-                                             &p.kind, &p.util, p.comm) == 7)
+  else if (proc_count < MOST_PROCS && sscanf(line, "kids %u %u %llu %llu %c %u %15s %u", &p.gpu, &p.pid, &p.start,
+                                             &p.mib, &p.kind, &p.util, p.comm, &p.instance) >= 7)
     procs[proc_count++] = p;
   else if (fail_count < MOST_FAILS && sscanf(line, "fail %63s %d %d", f.call, &f.code, &f.gpu) >= 2)
     fails[fail_count++] = f;
@@ -176,13 +177,18 @@ static unsigned expand(const struct proc *line, unsigned count, unsigned *found)
   return count;
 }
 
-/* Memory and utilisation of what runs on a card. */
-static void load_of(const struct gpu *gpu, u64 *mib, unsigned *util) {
+/* Whether a line is of a process on that card, and on that slice of it where one is named. */
+static int is_on(const struct proc *line, const struct gpu *gpu, unsigned slice) {
+  return line->gpu == gpu->index && (slice == NOT_DIVIDED || line->instance == slice);
+}
+
+/* Memory and utilisation of what runs on a card, or on a slice of one. */
+static void load_of(const struct gpu *gpu, unsigned slice, u64 *mib, unsigned *util) {
   unsigned found[MOST_PROCS];
   *mib = 0;
   *util = gpu->util;
   for (unsigned i = 0; i < proc_count; i++)
-    if (procs[i].gpu == gpu->index) {
+    if (is_on(procs + i, gpu, slice)) {
       unsigned n = expand(&procs[i], 0, found);
       *mib += n * procs[i].mib;
       *util += n * procs[i].util;
@@ -298,9 +304,7 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *address, struct gpu **ou
 EXPORT int nvmlDeviceGetIndex(struct gpu *gpu, unsigned *out) { CHECK(gpu); *out = gpu->index; return SUCCESS; }
 EXPORT int nvmlDeviceGetMinorNumber(struct gpu *gpu, unsigned *out) { CHECK(gpu); *out = gpu->minor; return SUCCESS; }
 EXPORT int nvmlDeviceGetUUID(struct gpu *gpu, char *out, unsigned room) {
-  const struct instance *slice = as_instance(gpu);
-  if (slice) gpu = card_of(slice);
-  CHECK(gpu);
+  CHECK_EITHER(gpu, slice);
   return slice ? slice_uuid(slice, out, room) : copy(out, room, "%s", gpu->uuid);
 }
 EXPORT int nvmlDeviceGetName(struct gpu *gpu, char *out, unsigned room) { CHECK(gpu); return copy(out, room, "%s", gpu->name); }
@@ -322,30 +326,33 @@ EXPORT int nvmlDeviceGetUtilizationRates(struct gpu *gpu, struct utilization *ou
   u64 mib;
   CHECK(gpu);
   if (!strcmp(gpu->fault, "noutil") || mig_is_on(gpu)) return NOT_SUPPORTED;
-  load_of(gpu, &mib, &out->gpu);
+  load_of(gpu, NOT_DIVIDED, &mib, &out->gpu);
   out->memory = out->gpu / 2;
   return SUCCESS;
 }
-EXPORT int nvmlDeviceGetMemoryInfo(struct gpu *gpu, struct memory *out) {
-  u64 mib;
+static int memory_of(struct gpu *gpu, const struct instance *slice, struct memory *out) {
+  u64 mib, all = slice ? size_of_slice(slice) : gpu->mib;
   unsigned util;
-  CHECK(gpu);
-  load_of(gpu, &mib, &util);
-  *out = (struct memory){.total = gpu->mib << 20, .free = (gpu->mib - mib) << 20, .used = mib << 20};
+  load_of(gpu, slice ? slice->id : NOT_DIVIDED, &mib, &util);
+  if (mib > all) mib = all;
+  *out = (struct memory){.total = all << 20, .free = (all - mib) << 20, .used = mib << 20};
   return SUCCESS;
+}
+EXPORT int nvmlDeviceGetMemoryInfo(struct gpu *gpu, struct memory *out) {
+  CHECK_EITHER(gpu, slice);
+  return memory_of(gpu, slice, out);
 }
 EXPORT int nvmlDeviceGetMemoryInfo_v2(struct gpu *gpu, struct memory_v2 *out) {
   struct memory plain;
-  CHECK(gpu);
-  int bad = nvmlDeviceGetMemoryInfo(gpu, &plain);
-  if (bad) return bad;
+  CHECK_EITHER(gpu, slice);
+  memory_of(gpu, slice, &plain);
   out->total = plain.total, out->reserved = 0, out->free = plain.free, out->used = plain.used;
   return SUCCESS;
 }
 static int rises(struct gpu *gpu, unsigned base, unsigned step, unsigned *out) {
   u64 mib;
   unsigned util;
-  load_of(gpu, &mib, &util);
+  load_of(gpu, NOT_DIVIDED, &mib, &util);
   *out = base + util * step / 100;
   return SUCCESS;
 }
@@ -357,18 +364,28 @@ EXPORT int nvmlDeviceGetEncoderUtilization(struct gpu *gpu, unsigned *out, unsig
 EXPORT int nvmlDeviceGetDecoderUtilization(struct gpu *gpu, unsigned *out, unsigned *period) { CHECK(gpu); *out = 0; *period = 1000000; return SUCCESS; }
 
 /* Callers ask twice: with no room, to learn the number, then with room for it. */
-static int running(struct gpu *gpu, unsigned *count, struct process_info *out, char kind) {
+static int running(struct gpu *gpu, const struct instance *slice, unsigned *count, struct process_info *out, char kind) {
   unsigned found[MOST_PROCS], total = 0, room = out ? *count : 0;
   if (!strcmp(gpu->fault, "noproc")) return NOT_SUPPORTED;
   for (unsigned i = 0; i < proc_count; i++) {
-    if (procs[i].gpu != gpu->index || procs[i].kind != kind) continue;
+    if (!is_on(procs + i, gpu, slice ? slice->id : NOT_DIVIDED) || procs[i].kind != kind) continue;
+    unsigned part = procs[i].instance == NOT_DIVIDED ? NOT_DIVIDED : 0;
     unsigned n = expand(&procs[i], 0, found);
     for (unsigned k = 0; k < n; k++, total++)
-      if (total < room) out[total] = (struct process_info){found[k], procs[i].mib << 20, NOT_DIVIDED, NOT_DIVIDED};
+      if (total < room) out[total] = (struct process_info){found[k], procs[i].mib << 20, procs[i].instance, part};
   }
   *count = total;
   return total > room ? INSUFFICIENT_SIZE : SUCCESS;
 }
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct gpu *gpu, unsigned *count, struct process_info *out) { CHECK(gpu); return running(gpu, count, out, 'C'); }
-EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(struct gpu *gpu, unsigned *count, struct process_info *out) { CHECK(gpu); return running(gpu, count, out, 'G'); }
-EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct gpu *gpu, unsigned *count, struct process_info *out) { CHECK(gpu); return running(gpu, count, out, 'M'); }
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(struct gpu *gpu, unsigned *count, struct process_info *out) {
+  CHECK_EITHER(gpu, slice);
+  return running(gpu, slice, count, out, 'C');
+}
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(struct gpu *gpu, unsigned *count, struct process_info *out) {
+  CHECK_EITHER(gpu, slice);
+  return running(gpu, slice, count, out, 'G');
+}
+EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct gpu *gpu, unsigned *count, struct process_info *out) {
+  CHECK_EITHER(gpu, slice);
+  return running(gpu, slice, count, out, 'M');
+}

@@ -41,6 +41,7 @@ def config_text(lab: Lab) -> str:
             f"pool: {POOL}",
             f"image: {IMAGE}",
             f"kernel_log: {lab.paths.kernel_log}",
+            f"proc: {lab.paths.host / 'proc'}",
             "",
         ]
     )

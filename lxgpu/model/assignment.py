@@ -99,7 +99,8 @@ class Card:
     """A card as the inventory remembers it, so that one that vanishes is "missing", not forgotten.
 
     `closed` is the reason an admin gave for taking it out of service, empty when it is in service. `layout` says how it
-    is divided now, as `model.layout` writes it; empty: it is not.
+    is divided now, as `model.layout` writes it; empty: it is not. `made` is what of that the card itself was told, as
+    `model.slices` writes it; empty: no MIG slices.
     """
 
     uuid: str
@@ -112,3 +113,4 @@ class Card:
     closed_by: str = ""
     closed_at: datetime | None = None
     layout: str = ""
+    made: str = ""

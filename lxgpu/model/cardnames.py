@@ -57,22 +57,23 @@ def n_asked(count: int, model: str) -> str:
 
 def n_held(slots: Iterable[str]) -> str:
     """What somebody holds, by the names of the slots: `2 GPUs`, `1/4 of a GPU`, `1 GPU and 1/4 of a GPU`, `no GPU`."""
-    counts = Counter(slot.rpartition("/")[2] if "/" in slot else "" for slot in slots)
+    counts = Counter(lent_as("", slot).strip() for slot in slots)
     whole = counts.pop("", 0)
-    parts = [f"{f'{count} x ' if count > 1 else ''}1/{part} of a GPU" for part, count in sorted(counts.items())]
+    parts = [f"{f'{count} x ' if count > 1 else ''}{part} of a GPU" for part, count in sorted(counts.items())]
     return " and ".join([*([n_gpus(whole)] if whole else []), *parts]) or "no GPU"
 
 
 def lent_as(model: str, slot: str | None) -> str:
     """The model under which a slot of a card is lent: the card's own, or a part's (`NVIDIA RTX 3090 1/4`)."""
     _, cut, part = (slot or "").partition("/")
-    return f"{model} 1/{part.rpartition('/')[2]}" if cut else model
+    _, shares, count = part.rpartition("/")
+    return f"{model} {f'1/{count}' if shares else part.partition('-')[2]}" if cut else model
 
 
 def _cut(model: str) -> tuple[str, str]:
-    """The model, and the part at its end: `1/4`, or `0.25` in a pattern; empty for whole cards."""
+    """The model, and the part at its end: `1/4`, `3g.20gb`, or `0.25` in a pattern; empty for whole cards."""
     name, _, part = model.rpartition(" ")
-    if not name or not part.startswith(("1/", "0.")):
+    if not name or not (part.startswith(("1/", "0.")) or "g." in part):
         return model, ""
     from lxgpu.model.layout import in_parts  # noqa: PLC0415 -- seldom needed, and not light
 
@@ -85,4 +86,4 @@ def _plain(model: str) -> str:
 
 def _part(part: str, name: str) -> str:
     card = "a card" if name == "*" else _plain(name)
-    return f"{part} of {card}" if part.startswith("1/") else f"a part of {card} ({part} or more)"
+    return f"a part of {card} ({part} or more)" if part.startswith("0.") else f"{part} of {card}"

@@ -14,6 +14,8 @@ from lxgpu.model.instance import Limits
 Device = dict[str, str]
 _UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _CDI = "nvidia.com/gpu="
+SHARED_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
+"""Nodes of the driver that every program on a card opens; a `gpu` device brings them along."""
 
 
 def size_text(count: int) -> str:
@@ -29,6 +31,27 @@ def gpu_device_name(gpu: Gpu) -> str:
 def gpu_device(gpu: Gpu) -> Device:
     """A whole card, picked by PCI address: LXD's `id` is the DRM number, which is nobody's index."""
     return {"type": "gpu", "gputype": "physical", "pci": gpu.pci, "mode": "0666"}
+
+
+def slice_devices(gpu: Gpu) -> dict[str, Device]:
+    """A MIG slice: the card's node, those of its two capabilities, and what all cards share, which they do not bring.
+
+    By numbers, so that LXD makes each node whether or not the host has it: the driver makes those of capabilities only
+    for who asks for them. LXD's own type `mig` does not hot-plug.
+    """
+    name = gpu_device_name(gpu.of or gpu)
+    own = {f"{name}-{node.path.rpartition('/')[2]}": _node_device(node) for node in gpu.nodes}
+    return own | {f"gpu-all-{node}": _shared_device(f"/dev/{node}") for node in SHARED_NODES}
+
+
+def _node_device(node: DeviceNode) -> Device:
+    numbers = {"major": str(node.major), "minor": str(node.minor)}
+    return {"type": "unix-char", "path": f"/dev/{node.path}", "mode": "0666"} | numbers
+
+
+def _shared_device(path: str) -> Device:
+    """A node of the driver itself, by whatever number it has on this host."""
+    return {"type": "unix-char", "source": path, "path": path, "mode": "0666", "required": "false"}
 
 
 def nic_device(bridge: str, address: str, hwaddr: str, *, filter_ipv6: bool = True) -> Device:

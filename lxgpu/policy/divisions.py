@@ -11,7 +11,7 @@ from lxgpu.model.cardnames import short_model
 from lxgpu.model.layout import in_parts, layout_of, whole
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Policy
-from lxgpu.model.rules import Mode
+from lxgpu.model.slices import in_slices, profiles
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.calendar import Skyline, capacity, promises
 
@@ -67,14 +67,10 @@ def cards_there(snapshot: Snapshot) -> Iterator[Card]:
 
 
 def in_words(layout: str) -> str:
-    """A layout for people: `4 time shares`, `a whole card`."""
+    """A layout for people: `4 time shares`, `MIG slices 3g.20gb + 2g.10gb`, `a whole card`."""
+    if in_slices(layout):
+        return f"MIG slices {' + '.join(profiles(layout))}"
     return f"{layout} time shares" if layout else "a whole card"
-
-
-def not_in_force(policy: Policy) -> tuple[str, ...]:
-    """What a policy says of dividing cards that is read and does nothing yet, in words."""
-    slices = [name for name, rule in policy.rules.cards.items() if rule.mode is Mode.MIG]
-    return tuple(f"gpus: {name}: mode mig is not in force yet, such a card stays whole" for name in slices)
 
 
 def who_has(snapshot: Snapshot, row: Assignment) -> str:

@@ -1,22 +1,24 @@
 """Where LXD and the inventory say different things. Pure: findings, each with its remedy; nothing is judged twice.
 
 Codes: `foreign_card`, `double_card`, `extra_card`, `missing_card`, `missing_instance`, `replaced_instance`, `unmarked`,
-`copy`, `orphan`, `open_rule`, `lost_gpu`, `moved_gpu`, `half_done`.
+`copy`, `orphan`, `open_rule`, `lost_gpu`, `moved_gpu`, `half_done`, `mig_by_hand`, `unmade_slices`, `missing_slice`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from lxgpu.model.assignment import ATTACHED
-from lxgpu.model.gpu import WHOLE, Gpu, Slot
+from lxgpu.model.assignment import ATTACHED, KEPT
+from lxgpu.model.devices import slice_devices
+from lxgpu.model.gpu import MISSING, WHOLE, Gpu, Slot, card_of
 from lxgpu.model.instance import InstanceState, Sighting
-from lxgpu.model.layout import whole
+from lxgpu.model.layout import looked_at, whole
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.policy.exclusivity import Holding, holdings
+from lxgpu.policy.lookup import unmade_cards
 
 TEMPLATE_PREFIX = "lxgpu-template-"
 MARK_OPERATION, MARK_UUID = "user.lxgpu.operation", "user.lxgpu.uuid"
@@ -37,7 +39,7 @@ def findings(records: Records, seen: Observation) -> tuple[Finding, ...]:
     """Every difference between the inventory and what LXD shows, in a fixed order."""
     held = holdings(seen)
     found = [*_cards(records, seen, held), *_instances(records, seen), *_rules(records, seen)]
-    found += [*_gpus(records, seen), *_journal(records)]
+    found += [*_gpus(records, seen), *_slices(records, seen), *_journal(records)]
     return tuple(sorted(found, key=lambda item: (item.code, item.subject, item.text)))
 
 
@@ -123,20 +125,54 @@ def _instances(records: Records, seen: Observation) -> Iterator[Finding]:
 
 def _rules(records: Records, seen: Observation) -> Iterator[Finding]:
     """Instances of ours whose rule of the next start does not deny a card that they do not hold."""
-    for row in records.instances:
-        sighting = seen.sighting(row.name)
-        if sighting is None or not sighting.ours or row.state is InstanceState.CREATING:
+    for name in _ours(records, seen):
+        sighting = seen.sighting(name)
+        if sighting is None:
             continue
         denied = set(_DENIED.findall(sighting.config.get("raw.lxc", "")))
-        mine = {held.slot.card for held in records.held_by(row.name)}
-        open_to = [gpu.uuid for gpu in whole(seen.gpus) if gpu.uuid not in mine and not _denied(gpu, denied)]
+        mine = {held.slot for held in records.held_by(name)}
+        open_to = [gpu.uuid for gpu in looked_at(seen.gpus) if not _is_among(gpu, mine) and not _denied(gpu, denied)]
         if open_to:
             text = f"its rule of the next start leaves {', '.join(open_to)} open to it: changed by hand, or a new card"
-            yield Finding("open_rule", row.name, text, f"lxgpu restart {row.name} --yes")
+            yield Finding("open_rule", name, text, f"lxgpu restart {name} --yes")
+
+
+def stale_slices(records: Records, seen: Observation) -> tuple[str, ...]:
+    """Our instances that do not have their MIG slices as these were made, or may open others' at their next start."""
+    slices = [gpu for gpu in seen.gpus if gpu.slice]
+    return tuple(name for name in _ours(records, seen) if _stale(records, seen, name, slices)) if slices else ()
+
+
+def _ours(records: Records, seen: Observation) -> Iterator[str]:
+    for row in records.instances:
+        sighting = seen.sighting(row.name)
+        if sighting is not None and sighting.ours and row.state is not InstanceState.CREATING:
+            yield row.name
+
+
+def _stale(records: Records, seen: Observation, name: str, slices: Iterable[Gpu]) -> bool:
+    sighting = seen.sighting(name)
+    if sighting is None:
+        return False
+    mine = {row.slot for row in records.held_by(name) if row.state in KEPT}
+    denied = set(_DENIED.findall(sighting.config.get("raw.lxc", "")))
+    return any(
+        any(sighting.devices.get(key) != device for key, device in slice_devices(gpu).items())
+        if Slot(gpu.uuid) in mine
+        else not _denied(gpu, denied)
+        for gpu in slices
+    )
+
+
+def _is_among(gpu: Gpu, held: Collection[Slot]) -> bool:
+    """Whether one of the slots is the card, a time share of it, or the MIG slice."""
+    return any(slot.gpu == gpu.uuid if gpu.of is not None else slot.card == gpu.uuid for slot in held)
 
 
 def _denied(gpu: Gpu, denied: Collection[tuple[str, str]]) -> bool:
-    return all((str(node.major), str(node.minor)) in denied for node in gpu.nodes)
+    """Whether the rule keeps it closed: of a MIG slice its own nodes, since who holds another one opens the card's."""
+    nodes = gpu.nodes if gpu.of is None else set(gpu.nodes).difference(gpu.of.nodes)
+    return all((str(node.major), str(node.minor)) in denied for node in nodes)
 
 
 def is_copy(sighting: Sighting) -> bool:
@@ -162,6 +198,23 @@ def _gpus(records: Records, seen: Observation) -> Iterator[Finding]:
         elif gpu is not None and gpu.pci != card.pci:
             text = f"it sits at {gpu.pci} now, it sat at {card.pci}"
             yield Finding("moved_gpu", card.uuid, text, "lxgpu restart of its holder attaches it by the new address")
+
+
+def _slices(records: Records, seen: Observation) -> Iterator[Finding]:
+    """MIG slices that are not there, and cards that somebody else put into MIG mode; as far as NVML was asked."""
+    due = unmade_cards(records.cards, seen.boot_id)
+    for uuid in sorted(due):
+        text = "its MIG slices are not made, or not taken away, as its layout wants it; nothing of it is lent"
+        yield Finding("unmade_slices", uuid, text, f"lxgpu gpu mode {uuid}; the daemon tries it at every look")
+    for one in seen.readings.items if seen.readings else ():
+        if card_of(one.uuid) in due:
+            continue
+        if one.fault == MISSING:
+            fix = "the daemon makes it again, or: lxgpu daemon run --once"
+            yield Finding("missing_slice", one.uuid, "NVML does not show this MIG slice", fix)
+        elif one.slices is not None:
+            fix = f"nvidia-smi -i {one.uuid} -mig 0, or have gpus: in the policy divide it"
+            yield Finding("mig_by_hand", card_of(one.uuid), "it is in MIG mode, and not by lxgpu", fix)
 
 
 def _journal(records: Records) -> Iterator[Finding]:

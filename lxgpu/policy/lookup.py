@@ -11,6 +11,7 @@ from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.names import owner_by_name
 from lxgpu.model.operation import Operation
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.slices import in_slices, unmade
 from lxgpu.policy.tables import Groups, Once, once
 
 _LOSING = frozenset({InstanceState.SUSPENDED, InstanceState.DELETING, InstanceState.TRASHED})
@@ -99,6 +100,16 @@ def stuck_cards(rows: tuple[SlotRecord, ...]) -> Mapping[str, str]:
 def closed_cards(rows: tuple[Card, ...]) -> Mapping[str, Card]:
     """Cards that an admin took out of service, by their UUID."""
     return {row.uuid: row for row in rows if row.closed}
+
+
+def unmade_cards(rows: tuple[Card, ...], boot_id: str) -> frozenset[str]:
+    """Cards whose MIG slices are still to be made, or to be taken away."""
+    return frozenset(row.uuid for row in _with_slices(rows) if unmade(row, boot_id))
+
+
+@once
+def _with_slices(rows: tuple[Card, ...]) -> tuple[Card, ...]:
+    return tuple(row for row in rows if row.made or in_slices(row.layout))
 
 
 open_by_place = Groups[Reservation, tuple[str, ReservationState]](

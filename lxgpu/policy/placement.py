@@ -8,20 +8,25 @@ from fnmatch import fnmatchcase
 
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.cardnames import n_asked
-from lxgpu.model.gpu import WHOLE, Gpu, Slot, share_of
+from lxgpu.model.gpu import MISSING, WHOLE, Gpu, Slot, share_of
 from lxgpu.model.layout import in_parts, kind, suits
 from lxgpu.model.plan import Reason
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Observation, Records, Snapshot
 from lxgpu.policy.exclusivity import Holding, holdings
-from lxgpu.policy.lookup import by_card, closed_cards, shared_by, slot_records, stuck_cards
+from lxgpu.policy.lookup import by_card, closed_cards, shared_by, slot_records, stuck_cards, unmade_cards
 from lxgpu.policy.tables import Found, Latest, once, once_for_each
+
+NO_SLICE = "NVML does not show this slice; the daemon makes it again"
+UNMADE = "its MIG slices are to be made or taken away first, which the daemon does"
+BY_HAND = "it is in MIG mode, and not by lxgpu"
+_FAULTS = {MISSING: NO_SLICE, BY_HAND: f"sick: {BY_HAND}"}
 
 
 def obstacles(records: Records, seen: Observation) -> dict[str, Reason]:
     """Why a card of the host cannot be lent now, by UUID; one without an entry is free.
 
-    Codes: `held`, `promised`, `closed`, `quarantined`, `sick`, `foreign`.
+    Codes: `held`, `promised`, `closed`, `quarantined`, `sick`, `missing` (a MIG slice that is not there), `foreign`.
     """
     found = unlendable(records, seen)
     had = by_card(records.assignments)
@@ -100,10 +105,12 @@ def _of_parts(seen: Observation, found: Mapping[str, Reason]) -> dict[str, Reaso
 def _out_of_service(records: Records, seen: Observation) -> dict[str, Reason]:
     """What NVML, a fence or an admin says against a card; the admin's word comes last and counts."""
     sick, stuck, closed = _sick(seen), stuck_cards(records.slots), closed_cards(records.cards)
-    if not (sick or stuck or closed):
+    unmade = unmade_cards(records.cards, seen.boot_id)
+    if not (sick or stuck or closed or unmade):
         return {}
     found = {
-        **{uuid: Reason("sick", fault) for uuid, fault in sick.items()},
+        **{uuid: Reason("missing" if fault == NO_SLICE else "sick", fault) for uuid, fault in sick.items()},
+        **{uuid: Reason("missing", UNMADE) for uuid in unmade},
         **{uuid: Reason("quarantined", why) for uuid, why in stuck.items()},
         **{uuid: Reason("closed", f"closed by {row.closed_by}: {row.closed}") for uuid, row in closed.items()},
     }
@@ -121,10 +128,10 @@ def _sick(seen: Observation) -> Mapping[str, str]:
         return {}
     if seen.readings.error:
         return {gpu.uuid: f"sick: {seen.readings.error}" for gpu in seen.gpus}
-    faults = {row.uuid: row.fault for row in seen.readings.items}
+    faults = {row.uuid: BY_HAND if row.slices is not None else row.fault for row in seen.readings.items}
     nameless = next((row.fault for row in seen.readings.items if not row.uuid and row.fault), None)
     found = ((gpu.uuid, faults.get(gpu.uuid, nameless)) for gpu in seen.gpus)
-    return {uuid: f"sick: NVML says {fault}" for uuid, fault in found if fault}
+    return {uuid: _FAULTS.get(fault, f"sick: NVML says {fault}") for uuid, fault in found if fault}
 
 
 def place(snapshot: Snapshot, request: GpuRequest) -> tuple[Slot, ...] | tuple[Reason, ...]:

@@ -9,6 +9,7 @@ from lxgpu.ports.host import Holders, HostProbe, Process
 from lxgpu.ports.inventory import Inventory, Tx, VersionMovedError
 from lxgpu.ports.kernel_log import KernelLog, Xid
 from lxgpu.ports.relay import Call, Relay, Streams
+from lxgpu.ports.slicer import Slicer
 from lxgpu.ports.small import Board, Brake, Clock, Locks, Login, Notifier, Parker, Progress, Registries, Texts
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Registries",
     "Relay",
     "Server",
+    "Slicer",
     "Streams",
     "Texts",
     "Tx",

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ LONGEST = timedelta(minutes=15)
 """A sample speaks for the time until the next one, and for no longer than this."""
 LAST = timedelta(minutes=1)
 """The newest sample speaks for so long."""
+MOST_PARTS = 1000
+"""A card has no more parts; nor has one of its slices a share that takes larger numbers to write."""
 HOUR_US = 3_600_000_000
 _US = timedelta(microseconds=1)
 
@@ -137,7 +140,7 @@ def _spoken(samples: Sequence[Sample], rules: IdleRules, names: Names) -> Iterat
 
 def _of_card(card: str, holds: Sequence[_Hold], spoken: Sequence[_Spoken]) -> Iterator[Piece]:
     """The times of one card, or a part of one, between any two instants at which something changes."""
-    parts = round(1 / share_of(card))
+    of_card = Fraction(share_of(card)).limit_denominator(MOST_PARTS)
     marks = {at for hold in holds for at in (hold.begin, hold.end)}
     marks |= {at for one in spoken for at in (one.begin, one.end)}
     active: list[_Hold] = []
@@ -150,7 +153,9 @@ def _of_card(card: str, holds: Sequence[_Hold], spoken: Sequence[_Spoken]) -> It
         while heard < len(spoken) and spoken[heard].end <= begin:
             heard += 1
         said = spoken[heard] if heard < len(spoken) and spoken[heard].begin <= begin else None
-        share, rest = divmod((end - begin) // parts, len(active)) if active else (0, 0)
+        share, rest = (
+            divmod((end - begin) * of_card.numerator // of_card.denominator, len(active)) if active else (0, 0)
+        )
         for number, hold in enumerate(active):
             mine = said is not None and said.instance == hold.instance
             had = said.had if said is not None and mine else Had.UNKNOWN

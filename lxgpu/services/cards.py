@@ -11,6 +11,7 @@ from lxgpu.model.gpu import Gpu, Reading, Readings
 from lxgpu.model.layout import names, whole
 from lxgpu.model.plan import Reason
 from lxgpu.model.rules import Mode
+from lxgpu.model.slices import in_slices
 from lxgpu.model.snapshot import Observation, Records
 from lxgpu.policy.exclusivity import Holding, holdings
 from lxgpu.policy.lent import lent, lent_readings
@@ -54,8 +55,8 @@ def card_views(
     if seen:
         gone = [uuid for uuid in {**remembered, **_held_cards(records)} if uuid not in present]
         blocked |= {uuid: Reason("missing", _gone(remembered.get(uuid))) for uuid in gone}
-    strange = _strange(records, seen)
-    used = {item.uuid: item for item in lent_readings(readings, records).items} if readings else {}
+    strange, boot = _strange(records, seen), seen.boot_id if seen else ""
+    used = {item.uuid: item for item in lent_readings(readings, records, boot).items} if readings else {}
     views = []
     for uuid in {**remembered, **_held_cards(records), **present}:
         reading = readings.of(uuid) if readings else None
@@ -195,8 +196,8 @@ def _mode(records: Records, uuid: str, mode: Callable[[str], str | None]) -> str
     card = records.card(uuid)
     wanted = mode(uuid)
     if card is not None and card.layout:
-        return Mode.TIMESHARE.value
-    return Mode.EXCLUSIVE.value if wanted == Mode.TIMESHARE.value else wanted
+        return (Mode.MIG if in_slices(card.layout) else Mode.TIMESHARE).value
+    return Mode.EXCLUSIVE.value if wanted in {Mode.TIMESHARE.value, Mode.MIG.value} else wanted
 
 
 def _strange(records: Records, seen: Observation | None) -> dict[str, list[Holding]]:

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import Sighting
+from lxgpu.ports import Change
 from lxgpu.services import instances
 from lxgpu.services.identity import ensure_identity
 from lxgpu.services.site import Site
-from lxgpu.services.wanted import Picture, full
+from lxgpu.services.wanted import Picture, cards, full, raw_lxc
 
 
 def picture(site: Site, name: str, *, gpus: tuple[Gpu, ...]) -> Picture:
@@ -60,6 +61,16 @@ def configure(
         read=instances.sighting,
         first=first,
     )
+
+
+def renew_cards(site: Site, name: str, *, gpus: tuple[Gpu, ...]) -> None:
+    """Make LXD show the cards that an instance has as they are now, and the rule with them; nothing else of it."""
+    wanted = picture(site, name, gpus=gpus)
+
+    def build(now: Sighting) -> Change:
+        return Change(config={"raw.lxc": raw_lxc(wanted)}, devices=cards(wanted, now, wanted.usable))
+
+    set_rule(site, wanted, instances.put(site, name, build, read=instances.sighting))
 
 
 def set_rule(site: Site, wanted: Picture, seen: Sighting) -> None:

@@ -13,6 +13,7 @@ from lxgpu.model.assignment import SlotRecord
 from lxgpu.model.gpu import Slot, card_of
 from lxgpu.model.layout import layout_of, names, whole
 from lxgpu.model.plan import Plan, PlannedStep, Verdict
+from lxgpu.model.slices import PENDING, in_slices
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.divisions import Division, divisions
 from lxgpu.policy.resolve import resolve_gpu
@@ -21,12 +22,17 @@ from lxgpu.services import observe
 from lxgpu.services.begin import decided
 from lxgpu.services.identity import ensure_identity, mirror_promises
 from lxgpu.services.site import Site
+from lxgpu.services.slicing import misfit, settle_slices
 
 
 def settle_divisions(site: Site, snapshot: Snapshot) -> int:
     """Bring every card that can be in line with the policy; gives how many were."""
     due = [one for one in divisions(snapshot) if one.due and not one.obstacles]
-    return sum(_change(site, snapshot, one.card.uuid) for one in due)
+    wrong = {one.card.uuid: misfit(site, one.card.uuid, one.wanted) for one in due}
+    did = sum(_change(site, snapshot, one.card.uuid) for one in due if wrong[one.card.uuid] is None)
+    for error in filter(None, wrong.values()):
+        raise error
+    return did
 
 
 def plan_division(site: Site, text: str) -> tuple[Snapshot, Division, Plan]:
@@ -36,6 +42,9 @@ def plan_division(site: Site, text: str) -> tuple[Snapshot, Division, Plan]:
     found = next((one for one in divisions(snapshot) if one.card.uuid == uuid), None)
     if found is None:
         raise LxgpuError("no_such_gpu", f"this host does not show {uuid} now", fix="lxgpu gpus")
+    wrong = misfit(site, uuid, found.wanted) if found.due else None
+    if wrong is not None:
+        raise wrong
     if found.obstacles:
         return snapshot, found, Plan(Verdict.WAITING, found.obstacles)
     steps = (PlannedStep("divide", "", gpu=uuid, why=f"{found.words}, as the policy says"),) if found.due else ()
@@ -43,7 +52,11 @@ def plan_division(site: Site, text: str) -> tuple[Snapshot, Division, Plan]:
 
 
 def divide_now(site: Site, text: str) -> Division:
-    """Bring one card in line with the policy at once. Error `conflict`: somebody has some of it; it names them."""
+    """Bring one card in line with the policy at once.
+
+    Errors: `conflict`: somebody has some of it; it names them. `bad_file`: it has no such MIG slices, or not so many.
+    Those of `ports.Slicer`: then the daemon goes on with it.
+    """
     ensure_identity(site)
     snapshot, found, plan = plan_division(site, text)
     if plan.reasons:
@@ -55,6 +68,8 @@ def divide_now(site: Site, text: str) -> Division:
         )
     if found.due and not _change(site, snapshot, found.card.uuid):
         raise LxgpuError("conflict", f"{found.card.uuid} was lent just now", fix="repeat the command")
+    if in_slices(found.wanted) or found.card.made:
+        settle_slices(site, observe.snapshot(site, readings=True), only=found.card.uuid)
     return found
 
 
@@ -67,7 +82,8 @@ def _change(site: Site, snapshot: Snapshot, uuid: str) -> bool:
             if row.slot.card == uuid:
                 tx.drop(row)
         lent = names(uuid, one.wanted)
-        tx.put(replace(one.card, layout=one.wanted))
+        made = one.card.made or (PENDING if in_slices(one.wanted) else "")
+        tx.put(replace(one.card, layout=one.wanted, made=made))
         tx.put(*(SlotRecord(Slot(name), one.card.host, detached_at=now.now) for name in lent))
         tx.event(
             "divided", uuid, rule="policy", detail={"gpu": uuid, "parts": len(lent), "was": len(names(uuid, one.now))}

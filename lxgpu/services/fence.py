@@ -15,9 +15,9 @@ from enum import StrEnum
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import SlotRecord
-from lxgpu.model.gpu import WHOLE, Gpu, Reading, Readings, Slot
+from lxgpu.model.gpu import MISSING, WHOLE, Gpu, Reading, Readings, Slot
 from lxgpu.model.instance import Sighting
-from lxgpu.model.layout import whole
+from lxgpu.model.layout import looked_at
 from lxgpu.policy.reach import within_reach
 from lxgpu.ports import Holders, Process
 from lxgpu.services.site import Site
@@ -65,7 +65,8 @@ def look(
     anything. `seen` are sightings of some of them from a moment ago. `at_once`: a look just found nobody in them.
 
     Of a divided card, who holds its other parts is left out: their work on it is theirs by right. What that proves is
-    less than of a whole card: nothing about memory, and nothing about what such a neighbour was handed.
+    less than of a whole card: nothing about memory, and nothing about what such a neighbour was handed. Of a MIG slice
+    NVML tells processes and memory by themselves.
     """
     known, names = {one.name: one for one in seen}, tuple(suspects)
     looks = [
@@ -94,7 +95,7 @@ def _look(
         readings = _without(site.probe.readings(), by_right)
         apart = [one.init_pid for one in known.values() if one.name in names and one.init_pid is not None]
         apart += _inits(site, by_right)
-        there = whole(cards)
+        there = looked_at(cards)
         looks.append(site.probe.holders(None, there, but=apart, readings=readings))
         circles = _circles(site, names, listed.result(), known, but=by_right) if listed else []
     for circle in circles:
@@ -107,8 +108,13 @@ def _look(
     shared = bool(by_right)
     return Look(
         at,
-        {gpu.uuid: _verdict(gpu, [one[gpu.card] for one in looks], readings, gone, shared=shared) for gpu in cards},
+        {gpu.uuid: _verdict(gpu, [one[_where(gpu)] for one in looks], readings, gone, shared=shared) for gpu in cards},
     )
+
+
+def _where(gpu: Gpu) -> str:
+    """Under what name it was looked at: a time share under its card's."""
+    return gpu.card if gpu.of is None else gpu.uuid
 
 
 def _by_neighbours(site: Site, gpus: Sequence[Gpu]) -> Mapping[frozenset[str], Sequence[Gpu]]:
@@ -150,13 +156,15 @@ def _verdict(gpu: Gpu, looks: Iterable[Holders], readings: Readings, gone: str, 
     unknown = gone or next((one.unknown for one in found if one.unknown), "")
     if unknown:
         return FenceVerdict(FenceState.UNKNOWN, why=unknown)
-    return _nvml(gpu, readings, shared=shared or gpu.divided)
+    return _nvml(gpu, readings, shared=gpu.of is None and (shared or gpu.divided))
 
 
 def _nvml(gpu: Gpu, readings: Readings, *, shared: bool) -> FenceVerdict:
     if readings.error:
         return FenceVerdict(FenceState.UNKNOWN, why=f"NVML does not answer: {readings.error}")
-    reading = readings.of(gpu.card)
+    reading = readings.lent(gpu)
+    if reading is not None and reading.fault == MISSING:
+        return FenceVerdict(FenceState.PROVEN)  # a MIG slice that is not there is held by nobody
     if reading is None or reading.fault:
         fault = "does not list it" if reading is None else f"says {reading.fault}"
         return FenceVerdict(FenceState.UNKNOWN, why=f"NVML {fault}")

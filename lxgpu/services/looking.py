@@ -84,7 +84,12 @@ def look(engine: Engine, probe: HostProbe, records: Records, *, host: str, at: d
         readings = sample.result()
         try:
             seen = Observation(
-                host=host, boot_id="", at=at, gpus=gpus.result(), sightings=sightings.result(), readings=readings
+                host=host,
+                boot_id=probe.boot_id(),
+                at=at,
+                gpus=gpus.result(),
+                sightings=sightings.result(),
+                readings=readings,
             )
         except LxgpuError as error:
             return Look(records=records, seen=None, readings=readings, at=at, trouble=_out(error))

@@ -14,8 +14,9 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState, Card, SlotRecord
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceKind, InstanceState, Key, Limits, Person, Sighting
-from lxgpu.model.layout import whole
+from lxgpu.model.layout import names, whole
 from lxgpu.model.reservation import Keep, Reservation
+from lxgpu.model.slices import profiles
 from lxgpu.model.snapshot import Observation, Row
 from lxgpu.policy.drift import TEMPLATE_PREFIX, is_orphan
 from lxgpu.services import promised
@@ -166,7 +167,7 @@ def _read_promise(found: Found, kind: str, name: str, value: Any, *, now: dateti
         found.cards[name] = replace(known, closed=reason, closed_by=by, closed_at=now)
     elif kind == "layouts":
         known = found.cards.get(name) or Card(uuid=name, host="", pci="", model="", memory_bytes=None, seen_at=now)
-        found.cards[name] = replace(known, layout=str(int(value)))
+        found.cards[name] = replace(known, layout=_known_layout(value))
     elif kind == "reservations":
         found.promised.append(promised.reservation(value))
     elif kind == "keeps":
@@ -197,26 +198,37 @@ def _settle_doubles(found: Found, *, now: datetime) -> None:
 def _settle_layouts(found: Found, *, now: datetime) -> None:
     """A card is divided as those say who hold it; where they contradict each other it goes into quarantine.
 
-    Whole and in parts, or parts of two sizes: a snapshot from before the card was divided may have come back.
+    Whole and in parts, or parts of two kinds: a snapshot from before the card was divided may have come back.
     """
     by_card: dict[str, list[Assignment]] = defaultdict(list)
     for row in found.assignments:
         by_card[row.slot.card].append(row)
     for uuid, rows in by_card.items():
         first = min(rows, key=lambda row: (row.since or row.created_at, row.instance))
-        if len({_layout(row) for row in rows}) > 1:
+        card = found.cards.get(uuid)
+        layouts = {_layout(row, card) for row in rows}
+        if len(layouts) > 1 or None in layouts:
             names = " and ".join(sorted(f"{row.instance} ({row.slot.part})" for row in rows))
-            why = f"{names} say that they hold it, whole and in parts, or in parts of two sizes"
+            why = f"{names} say that they hold it, whole and in parts, or in parts of two kinds"
             found.assignments = [row for row in found.assignments if row not in rows]
             found.assignments.append(replace(first, state=AssignmentState.QUARANTINED))
             found.slots[first.slot] = SlotRecord(slot=first.slot, host="", quarantine=why, quarantined_at=now)
             found.troubles.append(f"{uuid}: {why}; it is in quarantine")
-        if (card := found.cards.get(uuid)) is not None:
-            found.cards[uuid] = replace(card, layout=_layout(first))
+        layout = _layout(first, card)
+        if card is not None and layout is not None:
+            found.cards[uuid] = replace(card, layout=layout)
 
 
-def _layout(row: Assignment) -> str:
-    return row.slot.part.partition("/")[2]
+def _known_layout(value: object) -> str:
+    text = str(value)
+    return "+".join(profiles(text)) or str(int(text))
+
+
+def _layout(row: Assignment, card: Card | None) -> str | None:
+    """How the card must be divided for somebody to hold this; None: it has no such MIG slice, as far as is known."""
+    if card is not None and row.slot.gpu in names(row.slot.card, card.layout):
+        return card.layout
+    return None if row.slot.profile else row.slot.part.partition("/")[2]
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -12,6 +12,7 @@ from lxgpu.model.gpu import Gpu
 from lxgpu.model.instance import Instance, Sighting
 from lxgpu.model.layout import divide
 from lxgpu.model.operation import Operation
+from lxgpu.model.slices import made_here
 from lxgpu.services.instances import sighting
 
 if TYPE_CHECKING:
@@ -72,8 +73,10 @@ class Work:
     def gpus(self) -> tuple[Gpu, ...]:
         """What the host lends, asked for once: an operation in hand lasts seconds, a card's address a boot."""
         if self._gpus is None:
-            layouts = {card.uuid: card.layout for card in self.site.inventory.read().cards}
-            self._gpus = divide(self.site.engine.gpus(), layouts)
+            cards = self.site.inventory.read().cards
+            layouts = {card.uuid: card.layout for card in cards}
+            made = made_here(cards, self.site.probe.boot_id()) if any(card.made for card in cards) else {}
+            self._gpus = divide(self.site.engine.gpus(), layouts, made)
         return self._gpus
 
     @property

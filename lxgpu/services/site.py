@@ -23,6 +23,7 @@ from lxgpu.ports import (
     Parker,
     Progress,
     Registries,
+    Slicer,
     Texts,
     Tx,
 )
@@ -39,6 +40,7 @@ class Site:
     on this host), `unix_groups` and `host_uid` are called when needed, since they cost time. `actor` is who gave the
     command. `say` tells people about progress. `notify` reaches people outside, `board` is what they see inside.
     `parker` keeps programs alive while their cards are away, `brake` lets those of borrowers stand still.
+    `slicer` divides cards into MIG slices.
     `kernel_log` tells of faults of cards, `watch` is what this process remembers of its looks at them.
     `cards` is what this process remembers of the host's cards, `use` of how busy they were.
     `registries` is how packages are got, for making templates.
@@ -57,6 +59,7 @@ class Site:
     board: Board
     parker: Parker
     brake: Brake
+    slicer: Slicer
     kernel_log: KernelLog
     settings: Settings
     policy: Callable[[], Policy]

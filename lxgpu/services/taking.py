@@ -14,7 +14,7 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import AssignmentState, SlotRecord
 from lxgpu.model.gpu import Gpu, Slot
 from lxgpu.model.instance import InstanceState, Sighting
-from lxgpu.model.layout import whole
+from lxgpu.model.layout import looked_at
 from lxgpu.ports import Holders, Process
 from lxgpu.services import borrowed, fence, hooks, parking, slots
 from lxgpu.services.configure import configure, picture, set_rule
@@ -237,7 +237,7 @@ def _holders(work: Work, *, still: bool = True) -> dict[str, Holders]:
     if seen is None or seen.init_pid is None:
         return {}
     try:
-        found = work.site.probe.holders([seen.init_pid], whole(_cards(work)), still=still)
+        found = work.site.probe.holders([seen.init_pid], looked_at(_cards(work)), still=still)
     except LxgpuError as error:
         if error.code != "unavailable":
             raise

@@ -40,6 +40,7 @@ from lxgpu.services.runs import end_abandoned
 from lxgpu.services.sampling import judge_all, take_samples
 from lxgpu.services.sections import FATAL, fault
 from lxgpu.services.site import Site
+from lxgpu.services.slicing import any_sliced, settle_slices
 from lxgpu.services.ticked import Ticked
 from lxgpu.services.timesup import end_in_time
 
@@ -92,6 +93,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             _section(count, "forecast", partial(renew, site))
             _section(count, "drift", partial(begin_mending, site, seen))
             _section(count, "divisions", partial(_divisions, site, seen))
+            _section(count, "slices", partial(_slices, site, seen))
             if not clock.jumped:
                 _section(count, "expiry", partial(end_in_time, site, seen, steady_s=clock.steady_s, paused=paused))
         site.alive()
@@ -114,6 +116,11 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
 def _divisions(site: Site, seen: Observation) -> int:
     records = site.inventory.read()
     return settle_divisions(site, observe.of(site, seen, records)) if any_due(records, seen, site.policy()) else 0
+
+
+def _slices(site: Site, seen: Observation) -> int:
+    snapshot = observe.of(site, seen, site.inventory.read())
+    return settle_slices(site, snapshot) if any_sliced(snapshot) else 0
 
 
 def _borrowings(site: Site, seen: Observation) -> int:

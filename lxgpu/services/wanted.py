@@ -63,14 +63,15 @@ class Picture:
         return frozenset(row.slot for row in self.assignments if row.state in KEPT)
 
     def denied(self) -> tuple[DeviceNode, ...]:
-        """The nodes of all cards it must not open, in a fixed order."""
-        mine = {slot.card for slot in self.usable}
-        return tuple(sorted({node for gpu in self.gpus if gpu.card not in mine for node in gpu.nodes}))
+        """The nodes of all cards and MIG slices that it must not open, in a fixed order."""
+        return tuple(sorted({node for gpu in self.gpus for node in gpu.around}.difference(self.allowed())))
 
     def allowed(self) -> tuple[DeviceNode, ...]:
-        """The nodes of the cards it may open."""
-        mine = {slot.card for slot in self.usable}
-        return tuple(sorted({node for gpu in self.gpus if gpu.card in mine for node in gpu.nodes}))
+        """The nodes of the cards and MIG slices that it may open."""
+        slices = {slot.gpu for slot in self.usable if slot.profile}
+        cards = {slot.card for slot in self.usable if not slot.profile}
+        mine = (gpu for gpu in self.gpus if (gpu.card in cards if gpu.of is None else gpu.uuid in slices))
+        return tuple(sorted({node for gpu in mine for node in gpu.nodes}))
 
 
 def base(picture: Picture, *, operation: str) -> Change:
@@ -158,7 +159,8 @@ def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[st
 
     A snapshot that was restored, a copy or a hand may have left devices of any name.
     """
-    wanted = {slot.card for slot in attached}
+    attached = frozenset(attached)
+    wanted = {slot.card for slot in attached if not slot.profile}
     wanted |= {row.slot.card for row in picture.borrowings if row.state in IN_PLACE}
     passing = [name for name, device in seen.expanded_devices.items() if devices.gpus_in({name: device}, picture.gpus)]
     result: dict[str, Mapping[str, str] | None] = {
@@ -168,6 +170,9 @@ def cards(picture: Picture, seen: Sighting, attached: Iterable[Slot]) -> dict[st
     for gpu in whole(picture.gpus):
         if gpu.uuid in wanted:
             result[devices.gpu_device_name(gpu)] = devices.gpu_device(gpu)
+    for gpu in picture.gpus:
+        if gpu.of is not None and Slot(gpu.uuid) in attached:
+            result |= devices.slice_devices(gpu)
     return result
 
 

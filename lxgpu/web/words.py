@@ -52,12 +52,12 @@ class Words:
 
     def cards(self, count: int, model: str) -> str:
         """So many cards, or the part of one: `2 GPUs`, `1/4 of a GPU`."""
-        _, share, least = kind(model)
-        if share == 1:
+        asked = kind(model)
+        if not asked.part:
             return self("gpus", n=count)
-        if least:
-            return self("part_or_more", part=f"{share:g}")
-        return self("part_of", part=model.rpartition(" ")[2])
+        if asked.least:
+            return self("part_or_more", part=f"{asked.share:g}")
+        return self("part_of", part=asked.part)
 
     def headline(self, code: str) -> str:
         """What an error of that code is called; all that need no name of their own are called alike."""

@@ -135,8 +135,11 @@ class FakeInstances(FakeCore):
                 raise refused(name, f'Failed to start device "{name}": Invalid PCI address: {device["pci"]}')
 
     def _nodes_of(self, expanded: Mapping[str, Mapping[str, str]]) -> frozenset[DeviceNode]:
-        passed = gpus_in(expanded, self.cards)
-        return frozenset(node for card in self.cards if card.uuid in passed for node in card.nodes)
+        passed = gpus_in({name: one for name, one in expanded.items() if one.get("type") == "gpu"}, self.cards)
+        single = (one for one in expanded.values() if one.get("type") == "unix-char" and "minor" in one)
+        return frozenset(node for card in self.cards if card.uuid in passed for node in card.nodes) | {
+            DeviceNode(one["path"].removeprefix("/dev/"), int(one["major"]), int(one["minor"])) for one in single
+        }
 
     def barrier(self, name: str) -> None:
         """Lands what is not guarded, and makes the rest stale by another ETag."""

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from fakes.system import FakeClock
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.gpu import DeviceNode, Gpu, GpuProcess, Reading, Readings
+from lxgpu.model.gpu import DeviceNode, Gpu, GpuProcess, Reading, Readings, card_of
 from lxgpu.model.instance import Limits
+from lxgpu.model.slices import Slice
 from lxgpu.ports import Holders, Process
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ class FakeProbe:
     To be changed by a test: `faults` and `utilization` by UUID, `error` of NVML itself, `unlisted` cards without a
     process list, `hidden` doubts by init (None: of the host), `walled` inits whose /dev lets nobody look into it,
     `terminals` by init (True takes a message), `sessions` of SSH by init,
-    `listening`, `boot`, `stamp`, `own_memory` of a card by UUID. `signals`, `told` and `looks` (for holders: at whom,
-    and whether they stood still) remember.
+    `listening`, `boot`, `stamp`, `own_memory` of a card by UUID, `sliced` what a `FakeSlicer` made of it. `signals`,
+    `told` and `looks` (for holders: at whom, and whether they stood still) remember.
     """
 
     def __init__(self, clock: FakeClock, gpus: Callable[[], Sequence[Gpu]], look: Look) -> None:
@@ -97,6 +98,7 @@ class FakeProbe:
         self.terminals: dict[int, list[bool]] = {}
         self.sessions: dict[int, int] = {}
         self.listening: set[int] = set()
+        self.sliced: dict[str, tuple[Slice, ...]] = {}
         self.error: str | None = None
         self.boot = "boot-1"
         self.stamp = 1
@@ -127,6 +129,10 @@ class FakeProbe:
     def alive(self, process: Process) -> bool:
         """Whether exactly this process still runs."""
         return self._find(process) is not None
+
+    def gpus(self) -> Sequence[Gpu]:
+        """The cards of the host."""
+        return self._gpus()
 
     # ---- the port
 
@@ -277,7 +283,7 @@ class FakeProbe:
     def _no_list(self, uuid: str) -> str:
         if self.error is not None:
             return self.error
-        if uuid not in {gpu.uuid for gpu in self._gpus()}:
+        if card_of(uuid) not in {gpu.uuid for gpu in self._gpus()}:
             return f"NVML does not show the card {uuid}"
         if uuid in self.unlisted or uuid in self.faults:
             return f"NVML has no process list of the card {uuid}"
@@ -299,7 +305,20 @@ class FakeProbe:
             memory_total_bytes=gpu.memory_bytes,
             processes=None if gpu.uuid in self.unlisted else listed,
             pci=gpu.pci,
+            slices=self._slices(gpu),
         )
+
+    def _slices(self, gpu: Gpu) -> tuple[Reading, ...] | None:
+        if gpu.uuid not in self.sliced:
+            return None
+        found = []
+        for slice_ in self.sliced[gpu.uuid]:
+            numbers = {_number(node) for node in slice_.nodes}
+            mine = [one for one in self._running() if one.kind is not None and _touches(one, numbers)]
+            used, listed = sum(one.memory_bytes or 0 for one in mine), tuple(self._listed(one) for one in mine)
+            at = self._clock.now()
+            found.append(Reading(slice_.uuid, at, None, None, used, slice_.memory_bytes, processes=listed))
+        return tuple(found)
 
     def _listed(self, one: FakeProcess) -> GpuProcess:
         inside = None if one.init is None else self._look(one.init)

@@ -19,6 +19,7 @@ from fakes.kernel_log import FakeKernelLog
 from fakes.login import FakeLogin
 from fakes.people import FakeBoard, FakeBrake, FakeNotifier, FakeParker
 from fakes.probe import FakeProbe, beside
+from fakes.slicer import FakeSlicer
 from fakes.system import FakeClock, FakeLocks
 
 from lxgpu.config.keys import parse_keys
@@ -188,6 +189,7 @@ def make_site(
         board=FakeBoard(),
         parker=FakeParker(probe),
         brake=FakeBrake(probe),
+        slicer=FakeSlicer(probe),
         kernel_log=FakeKernelLog(clock),
         settings=make_settings(folder),
         policy=lambda: rules,

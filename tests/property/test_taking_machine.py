@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from inline_pool import without_threads
 from seeded_ids import seeded_ids
-from taking_world import PEOPLE, POLICIES, A, B, World
+from taking_world import A100, PEOPLE, POLICIES, A, B, World
+
+from lxgpu.model.rules import CardRule, Mode
 
 RUNS = int(os.environ.get("LXGPU_MACHINE_RUNS", "25"))
 STEPS = 50
@@ -33,6 +35,7 @@ numbers = st.integers(1, 3)
 seconds = st.sampled_from((10, 40, 120, 600, 7200))
 classes = st.sampled_from(("", "", "", "urgent", "low", "fixed"))
 patterns = st.sampled_from(("*", "*", "3090", A, B))
+slices = st.sampled_from(("* 3g.20gb", "* 2g.10gb", f"{A100} 2g.10gb", "* 0.4"))
 parts = st.sampled_from(("* 0.5", "* 0.5", "3090 0.3", f"{A} 1/2"))
 
 
@@ -253,7 +256,7 @@ class TakingParts(Taking):
     @initialize(models=st.sampled_from([(A, A), (A, B), (A, A, B)]))
     def begin(self, models):
         """The host as it is in the morning."""
-        self.world = World(models, parts=2)
+        self.world = World(models, rule=CardRule(Mode.TIMESHARE, 2))
 
     @rule(who=people, length=seconds, chosen=classes, model=parts)
     def reserve_part(self, who, length, chosen, model):
@@ -271,6 +274,25 @@ class TakingParts(Taking):
         self.world.attach(who, 1, class_name=chosen, lease_s=lease, model=model)
 
 
+class TakingSlices(TakingParts):
+    """The same with the last card in MIG slices, of two kinds."""
+
+    @initialize(models=st.sampled_from([(A, A100), (A, B, A100)]))
+    def begin(self, models):
+        """The host as it is in the morning."""
+        self.world = World(models, rule=CardRule(Mode.MIG, slices=("3g.20gb", "2g.10gb", "2g.10gb")))
+
+    @rule(who=people, length=seconds, chosen=classes, model=slices)
+    def reserve_slice(self, who, length, chosen, model):
+        """A slice as soon as it can be had."""
+        self.world.reserve(who, 1, length, class_name=chosen, model=model)
+
+    @rule(who=people, chosen=classes, lease=st.sampled_from((None, 20, 100)), model=slices)
+    def attach_slice(self, who, chosen, lease, model):
+        """A slice as a lease."""
+        self.world.attach(who, 1, class_name=chosen, lease_s=lease, model=model)
+
+
 TestTaking = Taking.TestCase
 TestTaking.settings = settings(
     max_examples=RUNS,
@@ -281,3 +303,5 @@ TestTaking.settings = settings(
 )
 TestTakingParts = TakingParts.TestCase
 TestTakingParts.settings = settings(TestTaking.settings, max_examples=max(1, RUNS // 4))
+TestTakingSlices = TakingSlices.TestCase
+TestTakingSlices.settings = settings(TestTaking.settings, max_examples=max(1, RUNS // 10))

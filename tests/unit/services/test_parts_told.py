@@ -13,7 +13,6 @@ from lxgpu.cli.timeline import legend
 from lxgpu.config.shipped import shipped
 from lxgpu.model.request import GpuRequest, ReserveRequest
 from lxgpu.model.rules import CardRule, Mode
-from lxgpu.policy.divisions import not_in_force
 from lxgpu.policy.policyplan import effects_of
 from lxgpu.services import explain, lending, observe
 from lxgpu.services.banner import booked_line, holds_line, short_line
@@ -137,10 +136,3 @@ def test_a_plan_of_the_policy_names_who_is_in_the_way(site):
     assert f"{CARD} is to be 2 time shares, and stays 4 time shares until nobody has any of it" in told[1].text
     assert f"alice holds {CARD}/1/4" in told[1].text
     assert told[1].text.endswith("and keeps it")
-
-
-def test_what_is_read_and_not_in_force_is_said():
-    """MIG slices are not made yet."""
-    assert not_in_force(policy(CardRule(Mode.TIMESHARE, 4))) == ()
-    (line,) = not_in_force(policy(CardRule(Mode.MIG)))
-    assert "not in force" in line
