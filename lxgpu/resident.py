@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lxgpu import wiring
+from lxgpu import hosts, wiring
 from lxgpu.errors import LxgpuError
 from lxgpu.services import pausing, statusfile
 from lxgpu.services.statusfile import DaemonView, PauseView, Published
@@ -39,6 +39,8 @@ _WATCH_S = 5.0
 """So often it is looked whether a turn takes long."""
 _OVERDUE_S = 60.0
 """Published are ticks of the last 40 s; where the last one is older than this, none came to its end."""
+_ONCE_S = 120.0
+"""A single tick waits so long for those of other hosts."""
 _LOOKS = 10
 _SHORTEST_S = 1.0
 """A window of idleness sees so many turns, if that leaves so much time between two."""
@@ -66,6 +68,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     from lxgpu.services.alertsight import sight  # noqa: PLC0415
     from lxgpu.services.daemon import Callbacks, Daemon  # noqa: PLC0415
     from lxgpu.services.loop import loop  # noqa: PLC0415
+    from lxgpu.services.sidebyside import SideBySide  # noqa: PLC0415
     from lxgpu.services.tick import tick  # noqa: PLC0415
 
     chosen, manager, stop = wiring.settings(), ServiceManager(), Stop()
@@ -76,12 +79,14 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
     alive = _signs_of_life(manager)
     clock, alerts, keeper = StoppableClock(stop, alive), Alerts(), Keeper(wake.poke, say)
 
+    beside = hosts.Beside()
+
     def pace() -> float:
         return every_s(watch.current())
 
     daemon = Daemon(
         make_site=lambda: replace(_site(say, clock, watch.current), alive=alive),
-        tick=tick,
+        tick=SideBySide(tick, beside, poke=wake.poke) if hosts.several() else tick,
         policy=watch,
         pause=lambda: pausing.paused(chosen.run_dir),
         publish=publish,
@@ -95,6 +100,7 @@ def run(say: Progress, told: Callable[[Event], None]) -> None:
             others={
                 "borrowing": keeper.turn,
                 **doors(wake.poke, guest_folder=wiring.guest_folder, page_folder=wiring.page_folder),
+                **_doors_of(beside, wake.poke),
             },
             late=partial(_late, alerts, lambda: _site(say, SystemClock(), watch.current)),
             alerts=lambda site, found: alerts.look(site, sight(found, site.policy().rules)),
@@ -133,13 +139,15 @@ def once(say: Progress, told: Callable[[Event], None] = lambda _event: None) -> 
     `told` hears each line of history that came about meanwhile.
     """
     from lxgpu.drivers.system import SystemClock  # noqa: PLC0415
+    from lxgpu.services.sidebyside import SideBySide  # noqa: PLC0415
     from lxgpu.services.tick import tick  # noqa: PLC0415
 
     chosen, watch = wiring.settings(), _policy_watch()
     paused = pausing.paused(chosen.run_dir)
     site = _site(say, SystemClock(), watch.current)
     before = next((event.id or 0 for event in site.inventory.events(limit=1)), 0)
-    ticked = tick(site, paused=paused is not None)
+    every = SideBySide(tick, hosts.Beside(), patience_s=_ONCE_S) if hosts.several() else tick
+    ticked = every(site, paused=paused is not None)
     for event in site.inventory.events_after(before):
         told(event)
     if not status().running:
@@ -148,6 +156,19 @@ def once(say: Progress, told: Callable[[Event], None] = lambda _event: None) -> 
         view = DaemonView(running=False, ticked_at=ticked.at, troubles=ticked.troubles, paused=paused, policy=policy)
         publish(site, view)
     return ticked
+
+
+def _doors_of(beside: hosts.Beside, poke: Callable[[], None]) -> dict[str, Callable[[Site], tuple[str, ...]]]:
+    """The sockets of the containers of other hosts, a section a host."""
+    from lxgpu.api.parts import Doors  # noqa: PLC0415
+
+    def serve(number: int, doors: Doors, site: Site) -> tuple[str, ...]:
+        return doors.guests(beside(site)[number])
+
+    return {
+        f"guest sockets of {name}": partial(serve, number, Doors(poke, wiring.guest_folder, wiring.page_folder))
+        for number, name in enumerate(wiring.lending()[1:])
+    }
 
 
 def every_s(policy: Policy) -> float:
@@ -161,7 +182,7 @@ def publish(site: Site, daemon: DaemonView) -> Published:
     """Look, and write status.json; gives what was written."""
     from lxgpu.services.publish import published as put_together  # noqa: PLC0415
 
-    found = put_together(site, daemon)
+    found = put_together(site, daemon, hosts.places()[1:])
     statusfile.write(site.settings.state_dir, found)
     return found
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lxgpu.config.settings import PAGE_FOLDER, Settings, load_settings
+from lxgpu.config.settings import PAGE_FOLDER, HostSettings, Settings, load_settings
 
 if TYPE_CHECKING:
     from lxgpu.config.profiles import Profile
@@ -58,9 +58,11 @@ def caller() -> str:
     return os.environ.get("SUDO_USER") or pwd.getpwuid(os.geteuid()).pw_name
 
 
-def client(kind: str, name: str, words: Sequence[str], *options: str) -> tuple[list[str], dict[str, str]]:
-    """The engine's own client for a program on a terminal, and its environment."""
-    host = settings().hosts[0]
+def client(
+    kind: str, name: str, words: Sequence[str], *options: str, host: HostSettings | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """The engine's own client for a program on a terminal, and its environment; on this host if none is named."""
+    host = host or settings().hosts[0]
     program, variable = ("incus", "INCUS_SOCKET") if kind == "incus" else ("lxc", "LXD_DIR")
     where = host.socket if kind == "incus" else str(Path(host.socket).parent)
     argv = [program, "exec", name, "--project", host.project, "--mode", "interactive", *options, "--", *words]
@@ -83,6 +85,11 @@ def host_name() -> str:
     return settings().hosts[0].name or os.uname().nodename
 
 
+def lending() -> tuple[str, ...]:
+    """The names of the hosts whose cards are lent, this one first."""
+    return host_name(), *(one.name for one in settings().lending[1:])
+
+
 def inventory(*, read_only: bool = False) -> Inventory:
     """The inventory; one that is only read is neither made nor migrated.
 
@@ -96,6 +103,13 @@ def inventory(*, read_only: bool = False) -> Inventory:
     return open_readonly(path) if read_only else open_inventory(path)
 
 
+def rows_here(whole: Inventory, host: str) -> Inventory:
+    """The inventory as one of several hosts sees it."""
+    from lxgpu.inventory.onehost import OneHost  # noqa: PLC0415
+
+    return OneHost(whole, host, hosts=lending())
+
+
 def empty_site(say: Progress) -> Site:
     """The site over an empty inventory: for what only looks at LXD, whatever there is of a file."""
     from lxgpu.inventory.memory import MemoryInventory  # noqa: PLC0415
@@ -103,19 +117,19 @@ def empty_site(say: Progress) -> Site:
     return site(say, store=MemoryInventory())
 
 
-def engine() -> Engine:
-    """The host's LXD or Incus."""
+def engine(host: HostSettings | None = None) -> Engine:
+    """The LXD or Incus of a host, of this one if left out."""
     from lxgpu.drivers.engine import LxdEngine  # noqa: PLC0415
 
-    return LxdEngine(settings().hosts[0].socket or None)
+    return LxdEngine((host or settings().hosts[0]).socket or None)
 
 
 @cache
-def watcher() -> Engine:
+def watcher(host: HostSettings | None = None) -> Engine:
     """The same for commands that only look: one that does not answer holds them up for `LOOK_S`, and once."""
     from lxgpu.drivers.engine import LxdEngine  # noqa: PLC0415
 
-    return LxdEngine(settings().hosts[0].socket or None, timeout_s=LOOK_S, hasty=True)
+    return LxdEngine((host or settings().hosts[0]).socket or None, timeout_s=LOOK_S, hasty=True)
 
 
 def probe(known: Mapping[str, str] | None = None) -> HostProbe:
@@ -140,9 +154,9 @@ def remember_for_ls() -> None:
     from lxgpu.drivers.lxd_socket import find_socket  # noqa: PLC0415
     from lxgpu.inventory.migrations import known  # noqa: PLC0415
 
-    if FLAGS:  # the settings of this one run are not those of the next
-        return
     chosen, host = _written_settings(), _written_settings().hosts[0]
+    if FLAGS or len(chosen.lending) > 1:  # settings of this one run are not those of the next; the way knows one LXD
+        return
     if not (chosen.state_dir / INVENTORY).exists():
         return
     quick.remember(
@@ -186,11 +200,12 @@ def site(say: Progress, *, read_only: bool = False, store: Inventory | None = No
     from lxgpu.services.site import Site  # noqa: PLC0415
 
     chosen, clock, host = settings(), SystemClock(), probe()
+    whole = inventory(read_only=read_only) if store is None else store
     return Site(
         host=host_name(),
         engine=engine(),
         probe=host,
-        inventory=inventory(read_only=read_only) if store is None else store,
+        inventory=whole if len(chosen.lending) == 1 else rows_here(whole, host_name()),
         clock=clock,
         locks=FileLocks(chosen.run_dir / "locks", clock),
         login=ParamikoLogin(),

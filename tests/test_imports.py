@@ -42,8 +42,8 @@ LAYERS: dict[str, set[str]] = {
     "web": BASE | {"model", "ports", "config", "services", "api"},
     "archive": BASE | {"model", "inventory", "services", "wiring"},
     "sentry": BASE | {"model", "ports", "config", "services", "wiring"},
-    "hosts": BASE | {"config", "drivers", "ports", "services", "wiring"},
-    "resident": BASE | {"model", "ports", "drivers", "services", "wiring", "api", "sentry"},
+    "hosts": BASE | {"model", "config", "drivers", "ports", "services", "wiring"},
+    "resident": BASE | {"model", "ports", "drivers", "services", "wiring", "api", "sentry", "hosts"},
     "cli": BASE
     | {"model", "ports", "policy", "config", "services", "wiring", "archive", "resident", "quick", "lab", "simulate"}
     | {"web", "hosts"},

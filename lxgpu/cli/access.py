@@ -80,14 +80,17 @@ def exec_(
     On a terminal the engine's own client (lxc or incus) runs it, so that editors and shells work. Else the output
     comes when CMD has ended, errors and all on stdout.
     """
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts, wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.cli import looks  # noqa: PLC0415
     from lxgpu.services import access  # noqa: PLC0415
 
-    engine, records = wiring.engine(), looks.records()
+    records = looks.records()
+    row = access.known(records, name)
+    engine = hosts.engine_of(row)
     if sys.stdin.isatty() and sys.stdout.isatty() and not with_input:
-        access.running(engine, access.known(records, name))
-        _hand_over(*wiring.client(engine.server().kind, name, words), missing="install lxd-client, or use lxgpu ssh")
+        access.running(engine, row)
+        client = wiring.client(engine.server().kind, name, words, host=hosts.settings_of(row))
+        _hand_over(*client, missing="install lxd-client, or use lxgpu ssh")
     given = sys.stdin.buffer.read() if with_input else b""
     ran = access.run(engine, records, name, words, stdin=given, timeout_s=timeout_s)
     if ran.output:
@@ -96,11 +99,14 @@ def exec_(
 
 
 def _door(name: str) -> Door:
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.cli import looks  # noqa: PLC0415
     from lxgpu.services import access  # noqa: PLC0415
 
-    return access.door(wiring.engine(), wiring.probe(), looks.records(), wiring.settings(), name)
+    records = looks.records()
+    row = records.instance(name)
+    place = hosts.place_of(row) if row else hosts.places()[0]
+    return access.door(place.engine, place.probe, records, place.settings, name)
 
 
 def _doors(screen: Screen) -> list[Door]:

@@ -44,7 +44,7 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False, more: tu
 
     `more` are some that are not written: the line is told as if they were.
     """
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts, wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.services import looking, waitline  # noqa: PLC0415
     from lxgpu.services.foresight import foreseen  # noqa: PLC0415
 
@@ -57,14 +57,16 @@ def ledger(policy: Policy | None, *, now: datetime, over: bool = False, more: tu
         records=records,
         rows=rows,
         events=tuple(store.events(limit=_EVENTS)) if rows else (),
-        line=waitline.explained_line(
+        line=waitline.lines(
             replace(records, reservations=(*records.reservations, *more)),
             policy,
-            host=wiring.host_name(),
+            {
+                place.host: place.probe.readings
+                for place in hosts.places({card.pci: card.uuid for card in records.cards})
+            },
             now=now,
             past=store.closed_since(waitline.counts_since(policy, now)),
             frees=foreseen(wiring.settings().run_dir, policy, now).frees if policy else {},
-            readings=lambda: wiring.probe({card.pci: card.uuid for card in records.cards}).readings(),
         ),
     )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lxgpu.cli import mig, params
-from lxgpu.cli.host import check_here
 from lxgpu.cli.rehearsal import rehearsed
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
@@ -35,7 +34,9 @@ if TYPE_CHECKING:
     "--profile", default="", help="What kind of container (profiles/*.yaml); that of the settings unless said."
 )
 @click.option("--image", default="", help="Image alias or fingerprint; that of the settings unless said.")
-@click.option("--host", default="", help="Which host; this one, or `any`.")
+@click.option(
+    "--host", default="", help="Which host, as `lxgpu host ls` names it; this one unless said, or with `any`."
+)
 @click.option(
     "--ssh-key",
     "key_files",
@@ -79,7 +80,7 @@ def create(
     file), gpus, class, profile, image, model, owner, expires, cpu, memory, disk, processes.
     """
     del yes  # making something destroys nothing
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts, wiring  # noqa: PLC0415
     from lxgpu.cli.wishes import one_wish, wishes_from  # noqa: PLC0415
     from lxgpu.model.names import check_person  # noqa: PLC0415
 
@@ -88,9 +89,8 @@ def create(
     if name is not None:
         check_person(options["owner"] or name)
     wiring.warm()
-    check_here(host, wiring.host_name())
     with out.screen.steps(total=1 if name else None) as steps:
-        site = wiring.site(steps.of(name or "batch"))
+        site = hosts.site_on(steps.of(name or "batch"), host)
         requests = [one_wish(site, name, options)] if name else wishes_from(site, str(batch), options)
         job = _Job(out=out, site=site, lenient=bool(options["lenient"]))
         if dry_run:

@@ -18,12 +18,12 @@ def delete(out: Output, name: str, *, purge: bool, dry_run: bool, yes: bool) -> 
 
     The container goes to the trash and its home stays, for the time the policy says; --purge removes both.
     """
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.services import ending  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         plan = ending.plan_delete(site, name, purge=purge)
         if dry_run:
             out.plan(plan)
@@ -43,12 +43,12 @@ def delete(out: Output, name: str, *, purge: bool, dry_run: bool, yes: bool) -> 
 @params.output
 def suspend(out: Output, name: str, *, reason: str, dry_run: bool, yes: bool) -> None:
     """Close NAME's container: stopped, cards given back, no login; everything in it is kept."""
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.services import ending  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         if dry_run:
             out.plan(ending.plan_suspend(site, name, reason=reason))
             return
@@ -65,12 +65,12 @@ def suspend(out: Output, name: str, *, reason: str, dry_run: bool, yes: bool) ->
 def resume(out: Output, name: str, *, dry_run: bool, yes: bool) -> None:
     """Open a suspended container again; its cards have to be asked for anew."""
     del yes  # nobody loses anything by it
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.services import ending  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         if dry_run:
             out.plan(ending.plan_resume(site, name))
             return

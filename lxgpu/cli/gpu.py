@@ -36,13 +36,13 @@ def close(out: Output, card: str, *, reason: str, dry_run: bool, yes: bool) -> N
     Who holds it keeps it until it is released. `lxgpu gpu open` brings it back.
     """
     del yes  # nobody loses anything by it
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.cli.listing import show_gpu  # noqa: PLC0415
     from lxgpu.services import inservice  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(card))
+        site = hosts.site(steps.of(card), card)
         if dry_run:
             out.plan(inservice.plan_close(site, card, reason=reason))
             return
@@ -63,13 +63,13 @@ def mode(out: Output, card: str, *, dry_run: bool, yes: bool) -> None:
     divided; --dry-run says who is in the way.
     """
     del yes  # nobody loses anything by it
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.cli.listing import show_gpu  # noqa: PLC0415
     from lxgpu.services import dividing  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(card))
+        site = hosts.site(steps.of(card), card)
         if dry_run:
             out.plan(dividing.plan_division(site, card)[2])
             return
@@ -89,13 +89,13 @@ def open_(out: Output, card: str, *, dry_run: bool, yes: bool) -> None:
     One in quarantine is looked at again first, and stays there, with who holds it told, unless it is proven free.
     """
     del yes  # nobody loses anything by it
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.cli.listing import show_gpu  # noqa: PLC0415
     from lxgpu.services import inservice  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(card))
+        site = hosts.site(steps.of(card), card)
         if dry_run:
             out.plan(inservice.plan_open(site, card))
             return

@@ -25,15 +25,17 @@ COLUMNS = (
 )
 
 
-def check_here(host: str, here: str) -> str:
-    """The host that was asked for, if it is the one that lxgpu runs on, `any`, or none in particular.
+def check_home(host: str, home: str, name: str) -> str:
+    """The host that was asked for, if it is the one that a container lives on, `any`, or none in particular.
 
     Raises:
         LxgpuError: `not_found`.
     """
-    if host not in ("", "any", here):
-        why = f"this is {here}, and containers are made here only"
-        raise LxgpuError("not_found", f"there is no host {host} to go to", why=why, fix=f"--host {here}, or --host any")
+    if host not in ("", "any", home):
+        why = f"{name} lives on {home}, and its cards have to be there"
+        raise LxgpuError(
+            "not_found", f"there is no host {host} with cards for {name}", why=why, fix=f"--host {home}, or --host any"
+        )
     return host
 
 

@@ -25,12 +25,12 @@ def inventory() -> None:
 @click.pass_context
 def verify(ctx: click.Context, /, out: Output) -> None:
     """Compare the inventory with LXD; status 10 when they differ."""
-    from lxgpu import archive, wiring  # noqa: PLC0415
+    from lxgpu import archive, hosts  # noqa: PLC0415
     from lxgpu.services.verify import verify as compare  # noqa: PLC0415
 
-    site = wiring.site(out.screen.note)
+    sites = hosts.everyone(out.screen.note)
     archive.check_database()
-    found = compare(site)
+    found = [finding for site in sites for finding in compare(site)]
     out.items("findings", found, FINDINGS, empty="the inventory and LXD agree")
     if found:
         ctx.exit(10)
@@ -45,8 +45,9 @@ def rebuild(out: Output, *, dry_run: bool, yes: bool) -> None:
     People, keys, containers, cards and promises come back; history begins anew. What is in the database now is
     replaced, so a database that has rows is kept aside first.
     """
-    from lxgpu import archive, wiring  # noqa: PLC0415
+    from lxgpu import archive, hosts, wiring  # noqa: PLC0415
     from lxgpu.services import rebuild as service  # noqa: PLC0415
+    from lxgpu.services.identity import ensure_identity  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     if dry_run:
@@ -61,12 +62,17 @@ def rebuild(out: Output, *, dry_run: bool, yes: bool) -> None:
     if site.inventory.read().identity is not None:
         params.confirm("the present inventory is replaced by what LXD carries", yes=yes)
         out.screen.note(f"the present inventory is kept as {archive.keep_aside()}")
-    found = service.rebuild(site)
-    recover(site)
-    for trouble in found.troubles:
-        out.screen.warn(trouble)
-    held = sum(row.live for row in site.inventory.read().assignments)
-    out.screen.note(f"rebuilt: {len(found.instances)} containers, {held} cards held")
+    sites = hosts.everyone(out.screen.note)
+    for one in sites:
+        found = service.rebuild(one)
+        recover(one)
+        for trouble in found.troubles:
+            out.screen.warn(trouble)
+        held = sum(row.live for row in one.inventory.read().assignments)
+        where = f" on {one.host}" if hosts.several() else ""
+        out.screen.note(f"rebuilt: {len(found.instances)} containers, {held} cards held{where}")
+    for one in sites[:-1]:
+        ensure_identity(one)  # of several hosts each raised the epoch
 
 
 @inventory.command()

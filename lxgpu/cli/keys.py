@@ -98,19 +98,22 @@ def add(out: Output, person: str, source: str, *, dry_run: bool, yes: bool) -> N
     They count at once in a running container. Without a container they are kept until there is one.
     """
     del yes  # nobody loses anything by it
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.cli.wishes import read_keys  # noqa: PLC0415
     from lxgpu.services import keys as service  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     given = read_keys(source)
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(person))
+        sites = hosts.sites(steps.of(person), person)
+        site = sites[0]
         if dry_run:
             out.plan(service.plan_add(site, person, given))
             return
         recover(site)
         count = service.add(site, person, given)
+        for sibling in sites[1:]:
+            service.again(sibling, person)
         steps.done(person, f"{count} of {len(given)} keys are new" if count < len(given) else f"keys added: {count}")
     _show_all(out, site, person)
 
@@ -125,12 +128,13 @@ def rm(out: Output, person: str, fingerprint: str, *, dry_run: bool, yes: bool) 
 
     Who is logged in by it stays so: `lxgpu restart` ends that.
     """
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.services import keys as service  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(person))
+        sites = hosts.sites(steps.of(person), person)
+        site = sites[0]
         plan = service.plan_remove(site, person, fingerprint)
         if dry_run:
             out.plan(plan)
@@ -140,6 +144,8 @@ def rm(out: Output, person: str, fingerprint: str, *, dry_run: bool, yes: bool) 
             params.confirm(f"this is the last key of {person}, who cannot log in without it", yes=yes)
         recover(site)
         service.remove(site, person, fingerprint)
+        for sibling in sites[1:]:
+            service.again(sibling, person)
         steps.done(person, "key removed")
     if last:
         out.screen.warn(f"{person} has no key any more and cannot log in; lxgpu keys add {person} FILE gives one")

@@ -55,7 +55,7 @@ def attach(
     card: what runs there is stopped when the holder works, and ended when that lasts.
     """
     del yes  # nobody loses anything by it
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
     from lxgpu.model.request import GpuRequest  # noqa: PLC0415
     from lxgpu.services import lending  # noqa: PLC0415
@@ -70,7 +70,7 @@ def attach(
     request = GpuRequest(instance=name, owner="", more=0, uuids=cards, model=pattern, class_name=class_name)
     number, more = (count.number, count.more) if count else (len(cards), True)
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         if borrow:
             had = 0 if more else sum(row.instance == name for row in site.inventory.read().borrowings)
             wanted = replace(request, more=max(0, number - had))
@@ -109,7 +109,7 @@ def release(
     What still holds a card is asked to end, then ended; the card is free once nothing holds it. A card in use is
     given back only when it is named, or with --yes. With --all, or by name, borrowed cards go back too.
     """
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
     from lxgpu.services import borrowed, lending  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
@@ -118,7 +118,7 @@ def release(
         why = "one of --gpus, --gpu and --all, and no more"
         raise LxgpuError("usage", "say how many cards, which, or all", why=why, fix="--gpus 1, --gpu UUID, or --all")
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         if dry_run:
             _, plan = lending.plan_release(site, name, count=count, uuids=cards, busy=yes)
             rehearsed(out, site.policy(), (f"release {name}", plan))

@@ -30,9 +30,9 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
 
     One request to LXD, whatever the number. When LXD does not answer, what the inventory knows is listed.
     """
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts, wiring  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.news import say_news, say_pause  # noqa: PLC0415
-    from lxgpu.services import listing, looking  # noqa: PLC0415
+    from lxgpu.services import hostlooks, listing, looking  # noqa: PLC0415
     from lxgpu.services.idleviews import published_idle  # noqa: PLC0415
     from lxgpu.services.report import ssh_host  # noqa: PLC0415
 
@@ -43,17 +43,30 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
         out.items("instances", published.instances, INSTANCE_COLUMNS, empty=NOBODY)
         say_pause(out.screen)
         return
-    found = looking.glance(wiring.watcher(), records, with_state=usage or out.form in {"wide", "csv"})
-    if found.trouble is not None:
-        say_trouble(out.screen, found.trouble)
-    host = ssh_host(wiring.settings().network)
+    found = hostlooks.glance_at_all(hosts.places(), records, with_state=usage or out.form in {"wide", "csv"})
+    troubles = [glance.trouble for _, glance in found if glance.trouble is not None]
+    for trouble in troubles:
+        say_trouble(out.screen, trouble)
     idle = published_idle(str(wiring.settings().state_dir))
-    items = listing.instance_items(records, found.sightings, host, trashed=everything, foreign=everything, idle=idle)
+    items = [
+        item
+        for place, glance in found
+        for item in listing.instance_items(
+            glance.records,
+            glance.sightings,
+            ssh_host(place.settings.network),
+            trashed=everything,
+            foreign=everything,
+            idle=idle,
+        )
+    ]
+    items.sort(key=lambda item: str(item["name"]))
     out.items("instances", items, INSTANCE_COLUMNS, empty=NOBODY)
     wiring.remember_for_ls()
-    _say_lost(out.screen, listing.lost(records, found.sightings or ()), listing.remedy(records))
+    for _, glance in found:
+        _say_lost(out.screen, listing.lost(glance.records, glance.sightings or ()), listing.remedy(records))
     say_news(out.screen)
-    _end(found.trouble)
+    _end(next(iter(troubles), None))
 
 
 @click.command()

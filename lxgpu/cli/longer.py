@@ -26,7 +26,7 @@ def extend(out: Output, name: str, *, for_s: int | None, until: When | None, dry
     different ends all get as much more as the first one needs.
     """
     del yes  # nobody loses anything by it
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
     from lxgpu.cli import bookings  # noqa: PLC0415
     from lxgpu.cli.spans import check_once, longer_s  # noqa: PLC0415
     from lxgpu.cli.times import Times  # noqa: PLC0415
@@ -36,7 +36,7 @@ def extend(out: Output, name: str, *, for_s: int | None, until: When | None, dry
 
     check_once(for_s=for_s, until=until)
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         now, zone = site.clock.now(), site.policy().zone
         times = Times(now=now, zone=zone, screen=out.screen)
         ends = extending.ends(site, name) if until is not None else None
@@ -67,15 +67,16 @@ def keep(out: Output, name: str, *, seconds: int, reason: str, dry_run: bool, ye
     It holds off nothing else: bookings, guarantees of others, higher classes and the end of a lease count all the same.
     """
     del yes  # nobody loses anything by it
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts, wiring  # noqa: PLC0415
     from lxgpu.cli import bookings  # noqa: PLC0415
     from lxgpu.cli.times import Times  # noqa: PLC0415
     from lxgpu.services import keeping  # noqa: PLC0415
+    from lxgpu.services.pausing import paused  # noqa: PLC0415
     from lxgpu.services.refusal import recording  # noqa: PLC0415
     from lxgpu.services.tick import tick  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         times = Times(now=site.clock.now(), zone=site.policy().zone, screen=out.screen)
         if dry_run:
             found = keeping.plan_keep(site, name, seconds=seconds, reason=reason)
@@ -85,6 +86,8 @@ def keep(out: Output, name: str, *, seconds: int, reason: str, dry_run: bool, ye
             return
         with recording(site, name):
             row = keeping.keep(site, name, seconds=seconds, reason=reason)
-        tick(site)  # a warning for being idle is taken back at once
+        tick(
+            site, paused=paused(wiring.settings().run_dir) is not None
+        )  # a warning for being idle is taken back at once
         steps.done(name, f"no card is taken for lying idle until {times.until(row.until)}")
     out.items("keeps", [row], bookings.KEEP_COLUMNS)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lxgpu import wiring
+from lxgpu import hosts, wiring
 from lxgpu.cli.params import When
 from lxgpu.cli.screen import Screen
 from lxgpu.cli.times import Times, lab_times
@@ -19,8 +19,9 @@ from lxgpu.model.snapshot import Records
 from lxgpu.policy.guard import ENDED, OVER
 from lxgpu.policy.resolve import find_gpu
 from lxgpu.services import looking, overview, report, unknown
-from lxgpu.services.cards import Cards, card_views, past_views
+from lxgpu.services.cards import Cards, past_views
 from lxgpu.services.cardviews import GpuView
+from lxgpu.services.hostlooks import PlaceLook, cards_of, instances_of, look_at_all, together
 from lxgpu.services.idleviews import published_idle, published_verdicts
 from lxgpu.services.looking import Look
 from lxgpu.services.memorywords import NEWS, about_memory
@@ -43,6 +44,7 @@ class Scene:
     records: Records
     policy: Policy | None
     look: Look | None = None
+    looks: tuple[PlaceLook, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +69,14 @@ def scene(screen: Screen, *, quiet: bool = False) -> Scene:
     times, policy = lab_times(screen)
     rows = records()
     known = {card.pci: card.uuid for card in rows.cards}
-    look = looking.look(wiring.watcher(), wiring.probe(known), rows, host=wiring.host_name(), at=times.now)
+    looks = look_at_all(hosts.places(known), rows, at=times.now)
+    look = together(looks, rows, at=times.now)
     if not quiet:
         _say(screen, look)
     judged = published_verdicts(str(wiring.settings().state_dir))
-    cards = card_views(rows, look.seen, look.readings, mode=_modes(policy), judged=judged)
+    cards = cards_of(looks, mode=_modes(policy), judged=judged)
     cards = replace(cards, notes={**cards.notes, **_of_memory(cards.views, times)})
-    return Scene(cards=cards, times=times, moment=times.now, records=rows, policy=policy, look=look)
+    return Scene(cards=cards, times=times, moment=times.now, records=rows, policy=policy, look=look, looks=looks)
 
 
 def _of_memory(views: Iterable[GpuView], times: Times) -> dict[str, str]:
@@ -134,11 +137,12 @@ def instance(screen: Screen, name: str) -> Shown | None:
     row = rows.instance(name)
     if row is None:
         return None
-    found = looking.glance_at(wiring.watcher(), rows, row.engine_name or name)
+    place = hosts.place_of(row)
+    found = looking.glance_at(place.engine, rows, row.engine_name or name)
     if found.trouble is not None:
         screen.warn(f"{found.trouble.brief}; what is shown is what the inventory knows")
     idle = published_idle(str(wiring.settings().state_dir))
-    views = report.instance_views(rows, found.sightings, wiring.settings(), trashed=True, idle=idle)
+    views = report.instance_views(rows, found.sightings, place.settings, trashed=True, idle=idle)
     view = next(view for view in views if view.name == name)
     events = wiring.inventory(read_only=True).events(subject=name, limit=_EVENTS)
     return Shown(view=view, row=row, records=rows, events=events, times=lab_times(screen)[0], trouble=found.trouble)
@@ -153,11 +157,10 @@ def status(found: Scene) -> StatusView:
     """The host as a whole."""
     assert found.look is not None  # noqa: S101 -- a scene of now has one
     settings, engine = wiring.settings(), wiring.watcher()
-    sightings = found.look.seen.sightings if found.look.seen else None
     return overview.status_view(
         found.look,
         found.cards,
-        report.instance_views(found.records, sightings, settings),
+        instances_of(found.looks),
         overview.pool_view(engine, settings.pool),
         host=wiring.host_name(),
         warn_percent=(found.policy or Policy()).rules.hosts.pool_warn_percent,

@@ -44,12 +44,12 @@ def restart(out: Output, name: str, *, force: bool, dry_run: bool, yes: bool) ->
 
 
 def _go(out: Output, name: str, *, verb: str, force: bool, dry_run: bool) -> None:
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.services import lending, power  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         if dry_run:
             lending.ready_instance(site, name)
             out.plan(Plan(decision=Verdict.GRANTED, steps=(PlannedStep(verb, name, why="asked for"),)))

@@ -154,13 +154,13 @@ def reservation() -> None:
 @params.output
 def show(out: Output, identifier: str) -> None:
     """Everything about one: its cards, who gave way, what it waits for, what happened to it."""
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
     from lxgpu.cli import bookingrows, bookings  # noqa: PLC0415
     from lxgpu.cli.times import lab_times  # noqa: PLC0415
     from lxgpu.services.reserve import find  # noqa: PLC0415
 
     times, policy = lab_times(out.screen)
-    row = find(wiring.site(out.screen.note, read_only=True), identifier)
+    row = find(hosts.site(out.screen.note, identifier, read_only=True), identifier)
     found = bookings.ledger_of(policy, row, now=times.now)
     view = view_of(found, row)
     columns = bookingrows.columns(times)
@@ -190,7 +190,7 @@ def edit(
 ) -> None:
     """Change what is still to come of a reservation, as one thing: refused whole when it does not fit."""
     del yes  # nobody loses anything by it
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.cli import bookings  # noqa: PLC0415
     from lxgpu.cli.spans import edited_time  # noqa: PLC0415
     from lxgpu.cli.times import Times  # noqa: PLC0415
@@ -200,7 +200,7 @@ def edit(
     if count is None and at is None and for_s is None and until is None and note is None:
         raise LxgpuError("usage", "say what is to change", fix="--gpus, --at, --for, --until or --note")
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(identifier))
+        site = hosts.site(steps.of(identifier), identifier)
         now, policy = site.clock.now(), site.policy()
         row = reserve.find(site, identifier)
         begin, end = edited_time(at=at, until=until, for_s=for_s, start=row.start, now=now, zone=policy.zone)
@@ -226,13 +226,13 @@ def cancel(out: Output, identifier: str, *, series: bool, dry_run: bool, yes: bo
     The cards of one that runs stay where they are until somebody waits for them; `lxgpu release` gives them back.
     """
     del yes  # nothing is taken from anybody by it
-    from lxgpu import wiring  # noqa: PLC0415
+    from lxgpu import hosts  # noqa: PLC0415
     from lxgpu.cli import bookingrows, bookings  # noqa: PLC0415
     from lxgpu.cli.times import Times  # noqa: PLC0415
     from lxgpu.services import reserve  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(identifier))
+        site = hosts.site(steps.of(identifier), identifier)
         times = Times(now=site.clock.now(), zone=site.policy().zone, screen=out.screen)
         if dry_run:
             plan = reserve.plan_cancel(site, identifier, series=series)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lxgpu.cli import mig, params
-from lxgpu.cli.host import check_here
+from lxgpu.cli.host import check_home
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
 from lxgpu.figures import n_gpus
@@ -69,7 +69,7 @@ def reserve(
     What is free is given; for the rest those who must yield by the policy are warned first, and have their grace.
     Where nobody must yield in time, it waits in the queue and takes nothing. A time ahead is booked or refused.
     """
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
     from lxgpu.cli import bookings  # noqa: PLC0415
     from lxgpu.cli.spans import asked_time  # noqa: PLC0415
     from lxgpu.cli.times import Times  # noqa: PLC0415
@@ -82,7 +82,7 @@ def reserve(
         raise click.UsageError("Missing option '--gpus', or '--mig'.")
     _check(count, at=at, weekly=weekly, no_warning=no_warning, reason=reason)
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         policy, now = site.policy(), site.clock.now()
         times = Times(now=now, zone=policy.zone, screen=out.screen)
         asked = asked_time(at=at, until=until, for_s=for_s, now=now, zone=policy.zone)
@@ -97,7 +97,7 @@ def reserve(
             weekly=weekly,
             model=count.of(model),
             class_name=class_name,
-            host=check_here(host, site.host),
+            host=check_home(host, site.host, name),
             note=note,
             no_warning=reason if no_warning else "",
         )

@@ -19,13 +19,13 @@ def rebuild(out: Output, name: str, *, image: str, dry_run: bool, yes: bool) -> 
 
     Home, keys, cards, port, address and limits stay; host keys are new. Done when an SSH login worked.
     """
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
     from lxgpu.services import renewal  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         plan = renewal.plan_rebuild(site, name, image=image)
         if dry_run:
             out.plan(plan)
@@ -52,7 +52,7 @@ def resize(out: Output, /, name: str, *, dry_run: bool, yes: bool, **wanted: int
     than what is used.
     """
     del yes  # what would hurt is refused
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
     from lxgpu.model.instance import Limits  # noqa: PLC0415
     from lxgpu.services import reshape  # noqa: PLC0415
@@ -61,7 +61,7 @@ def resize(out: Output, /, name: str, *, dry_run: bool, yes: bool, **wanted: int
     if all(value is None for value in wanted.values()):
         raise LxgpuError("usage", "say which limit", fix="--cpu 8, --memory 64GiB, --disk 200GiB or --processes 4096")
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         if dry_run:
             out.plan(reshape.plan_resize(site, name, Limits(**wanted)))
             return
@@ -80,13 +80,13 @@ def rename(out: Output, name: str, new: str, *, dry_run: bool, yes: bool) -> Non
 
     The account inside, home, cards, port, address and logins to the page stay as they are.
     """
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
     from lxgpu.services import renaming  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         plan = renaming.plan_rename(site, name, new)
         if dry_run:
             out.plan(plan)

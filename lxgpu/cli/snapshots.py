@@ -36,12 +36,12 @@ def snapshot(
     """
     if sum((snapshot is not None, listing, unwanted is not None)) > 1:
         raise LxgpuError("usage", "take, list or delete: one at a time", fix="lxgpu snapshot --help")
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
     from lxgpu.services import snapshots  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=None if listing else 1) as steps:
-        site = wiring.site(steps.of(name), read_only=listing)
+        site = hosts.site(steps.of(name), name, read_only=listing)
         if unwanted is not None:
             plan = snapshots.plan_delete(site, name, unwanted)
             if not dry_run:
@@ -72,13 +72,13 @@ def restore(out: Output, name: str, snapshot: str | None, *, dry_run: bool, yes:
 
     Home, keys, cards, port, address and limits stay as they are now. Done when an SSH login worked.
     """
-    from lxgpu import wiring  # noqa: PLC0415 -- not for --help
+    from lxgpu import hosts  # noqa: PLC0415 -- not for --help
     from lxgpu.cli.wishes import show_created  # noqa: PLC0415
     from lxgpu.services import snapshots  # noqa: PLC0415
     from lxgpu.services.recover import recover  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = wiring.site(steps.of(name))
+        site = hosts.site(steps.of(name), name)
         snapshot = snapshot or snapshots.newest(site, name)
         plan = snapshots.plan_restore(site, name, snapshot)
         if dry_run:

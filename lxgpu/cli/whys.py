@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 
-from lxgpu import wiring
+from lxgpu import hosts, wiring
 from lxgpu.cli import bookings, looks
 from lxgpu.cli.screen import Screen
 from lxgpu.cli.times import Times, lab_times
@@ -82,7 +82,8 @@ def _obstacles(
     from lxgpu.policy.waiting import why_waiting  # noqa: PLC0415 -- for those that wait
     from lxgpu.services.present import present  # noqa: PLC0415 -- as above
 
-    snapshot = present(wiring.site(screen.note, read_only=True), records, screen.warn)
+    site = hosts.site(screen.note, waits[0].instance, read_only=True)  # all are of one container
+    snapshot = present(site, site.inventory.read() if hosts.several() else records, screen.warn)
     return {row.id: [(reason.code, reason.text) for reason in why_waiting(snapshot, row)] for row in waits}
 
 

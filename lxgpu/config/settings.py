@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ class HostSettings:
     """One engine: an LXD or Incus server. Empty: found out (`name`: the host's own, `socket`: the usual places).
 
     The first host is this one. `ssh` is `[user@]host[:port]` of another, whose cards are asked for through SSH, `probe`
-    the command that answers for them, there if there is `ssh`, else here; empty: `lxgpu probe`.
+    the command that answers for them, there if there is `ssh`, else here; empty: `lxgpu probe`. Another host with a
+    `socket` has its cards lent too; its `bridge`, `listen` and `address` are those of `network` unless it has its own.
     """
 
     name: str = ""
@@ -37,11 +38,20 @@ class HostSettings:
     project: str = "default"
     ssh: str = ""
     probe: str = ""
+    bridge: str = ""
+    listen: str = ""
+    address: str = ""
 
     @property
     def elsewhere(self) -> bool:
         """Whether somebody else answers for its cards."""
         return bool(self.ssh or self.probe)
+
+    @property
+    def own(self) -> dict[str, str]:
+        """What its network has of its own: `bridge`, `listen`, `address`."""
+        named = {"bridge": self.bridge, "listen": self.listen, "address": self.address}
+        return {key: value for key, value in named.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,23 @@ class Settings:
     images: Mapping[str, str] = field(default_factory=dict)
     channels: tuple[Channel, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lending(self) -> tuple[HostSettings, ...]:
+        """The hosts whose cards are lent: this one, and the others whose engine can be reached."""
+        return (self.hosts[0], *(one for one in self.hosts[1:] if one.socket))
+
+    def on(self, host: HostSettings) -> Settings:
+        """The settings as they are for what is on another host: its own network."""
+        if not host.own:
+            return self
+        network = replace(
+            self.network,
+            bridge=host.bridge or self.network.bridge,
+            listen=host.listen or self.network.listen,
+            address=host.address or self.network.address,
+        )
+        return replace(self, network=network)
 
 
 def load_settings(flags: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> Settings:

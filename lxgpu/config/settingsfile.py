@@ -18,6 +18,7 @@ from lxgpu.errors import LxgpuError
 
 _SECTIONS = ("network", "backup", "web")
 _LISTS = ("hosts", "channels")
+_OF_HOST = ("name", "engine", "socket", "project", "ssh", "probe", "bridge", "listen", "address")
 _ENGINES = ("auto", "lxd", "incus")
 _KINDS = ("mail", "webhook", "command")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.")
@@ -91,9 +92,7 @@ def _scalar(document: Document, found: Found, steps: Steps, value: object) -> No
 
 def _hosts(found: Found, value: object) -> tuple[HostSettings, ...]:
     hosts: list[HostSettings] = []
-    for steps, entry in _entries(
-        found, ("hosts",), value, allowed=("name", "engine", "socket", "project", "ssh", "probe")
-    ):
+    for steps, entry in _entries(found, ("hosts",), value, allowed=_OF_HOST):
         engine = entry.get("engine", "auto")
         if engine not in _ENGINES:
             found.findings.append(Finding((*steps, "engine"), f"{engine!r} is not one of {', '.join(_ENGINES)}"))
@@ -109,12 +108,30 @@ def _hosts(found: Found, value: object) -> tuple[HostSettings, ...]:
 
 
 def _elsewhere(steps: Steps, host: HostSettings, *, first: bool) -> list[Finding]:
-    """What is wrong with how a host's cards are asked for."""
-    if first and host.elsewhere:
+    """What is wrong with how a host is reached."""
+    return (
+        [_of_this(steps, host)] if first and (host.elsewhere or host.own) else [] if first else _of_other(steps, host)
+    )
+
+
+def _of_this(steps: Steps, host: HostSettings) -> Finding:
+    """The host that lxgpu runs on is reached by itself, and its network is that of the settings."""
+    if host.elsewhere:
         key = "ssh" if host.ssh else "probe"
-        return [Finding((*steps, key), "the first host is the one that lxgpu runs on; the others come after it")]
-    if not first and not host.elsewhere:
-        return [Finding(steps, "ssh is missing: how another host than this one is reached, as root@gpu2.lab.example")]
+        return Finding((*steps, key), "the first host is the one that lxgpu runs on; the others come after it")
+    key = next(iter(host.own))
+    return Finding((*steps, key), f"of the host that lxgpu runs on it is network.{key}")
+
+
+def _of_other(steps: Steps, host: HostSettings) -> list[Finding]:
+    if not host.elsewhere and not host.socket:
+        text = "ssh is missing: how another host than this one is reached, as root@gpu2.lab.example"
+        return [Finding(steps, f"{text}; or socket, for an engine of this machine")]
+    if host.ssh and host.socket:
+        text = "cards behind ssh are only looked at; leave socket out, or ssh for an engine of this machine"
+        return [Finding((*steps, "socket"), text)]
+    if host.own and not host.socket:
+        return [Finding((*steps, next(iter(host.own))), "it is only looked at, so its network does not matter")]
     try:
         if host.ssh:
             ssh_place(host.ssh)

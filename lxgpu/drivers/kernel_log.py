@@ -50,6 +50,17 @@ class _Line:
     text: str
 
 
+class NoKernelLog:
+    """`ports.KernelLog` for a host whose log is not read: it tells of nothing."""
+
+    def fresh(self) -> tuple[Xid, ...]:
+        """None."""
+        return ()
+
+    def seen(self) -> None:
+        """Nothing to remember."""
+
+
 class LocalKernelLog:
     """`ports.KernelLog` for this host.
 

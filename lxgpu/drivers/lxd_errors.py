@@ -70,7 +70,7 @@ def not_sent(socket: str, error: BaseException, what: str) -> LxgpuError:
             "install or start LXD (systemctl start lxd.socket, or snap start lxd), or name its socket in the settings;"
         )
         labs = labs_up()
-        if lab := os.environ.get("LXGPU_LAB"):
+        if lab := _lab_of(socket):
             fix = f"lxgpu lab up --name {lab} starts the lab's LXD"
         elif labs:
             fix = f'eval "$(lxgpu lab env --name {labs[0]})" enters the lab; or {fix.removesuffix(";")}'
@@ -79,7 +79,7 @@ def not_sent(socket: str, error: BaseException, what: str) -> LxgpuError:
             fix += ' a lab is entered by eval "$(lxgpu lab env --name LAB)"'
     elif isinstance(error, ConnectionRefusedError):
         why = f"nobody listens on {socket}; the daemon has stopped or is being restarted"
-        lab = os.environ.get("LXGPU_LAB")
+        lab = _lab_of(socket)
         how = f"lxgpu lab up --name {lab}" if lab else "systemctl start lxd, or snap start lxd"
         fix = f"start LXD ({how}) and repeat the command"
     elif isinstance(error, PermissionError):
@@ -91,13 +91,22 @@ def not_sent(socket: str, error: BaseException, what: str) -> LxgpuError:
     return LxgpuError("unavailable", f"{what}: LXD cannot be reached", why=why, fix=fix)
 
 
+def _lab_of(socket: str) -> str:
+    """The lab whose LXD has the socket, or the one that this process is in; empty outside of labs."""
+    inside, place = os.environ.get("LXGPU_LAB", ""), Path(socket).parent.parent
+    return place.name if inside and place.parent == _lab_root() else inside
+
+
 def labs_up() -> list[str]:
     """The labs of this machine whose LXD has a socket, by name; none where nobody may look."""
-    root = Path(os.environ.get("LXGPU_LAB_ROOT") or "/var/lib/lxgpu-lab")
     try:
-        return sorted(place.name for place in root.iterdir() if (place / "lxd" / "unix.socket").is_socket())
+        return sorted(place.name for place in _lab_root().iterdir() if (place / "lxd" / "unix.socket").is_socket())
     except OSError:
         return []
+
+
+def _lab_root() -> Path:
+    return Path(os.environ.get("LXGPU_LAB_ROOT") or "/var/lib/lxgpu-lab")
 
 
 def no_answer(error: BaseException, what: str, seconds: float) -> LxgpuError:

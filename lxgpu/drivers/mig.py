@@ -24,6 +24,23 @@ _TOO_LATE_S = 60.0
 """A card that enters MIG mode is reset, which takes some seconds."""
 
 
+class NoSlicer:
+    """`ports.Slicer` for a host whose NVML is not this process's: it divides nothing, and says so."""
+
+    def offered(self, card: str) -> tuple[SliceKind, ...]:
+        """Nothing that it could make."""
+        del card
+        return ()
+
+    def make(self, card: str, wanted: Sequence[tuple[str, int]]) -> tuple[Slice, ...]:
+        """Refused with `unavailable`."""
+        raise _elsewhere(card, f"into {len(wanted)} slices")
+
+    def unmake(self, card: str) -> None:
+        """Refused with `unavailable`."""
+        raise _elsewhere(card, "otherwise")
+
+
 class NvmlSlicer:
     """`ports.Slicer` for this very host; `proc` is where the kernel's lists are."""
 
@@ -111,4 +128,14 @@ def _no_capabilities(why: str) -> LxgpuError:
         "the nodes of MIG slices are not known",
         why=why,
         fix="load the driver with its capabilities: modprobe nvidia; the setting proc names the folder",
+    )
+
+
+def _elsewhere(card: str, how: str) -> LxgpuError:
+    why = "its host has an NVML of its own, and slices are made through that of the host that lxgpu runs on"
+    return LxgpuError(
+        "unavailable",
+        f"{card} cannot be divided {how}",
+        why=why,
+        fix="mode: exclusive or timeshare for it in the policy",
     )

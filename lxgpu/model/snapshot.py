@@ -20,7 +20,11 @@ Row = Person | Key | Instance | Assignment | SlotRecord | Card | Operation | Res
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The living rows of the inventory at one version (closed assignments and operations stay behind)."""
+    """The living rows of the inventory at one version (closed assignments and operations stay behind).
+
+    `elsewhere` are the rows of other hosts, where these are one host's (see `model.onehost`): what people have there
+    counts for them, and is nobody's to touch here.
+    """
 
     version: int
     identity: Identity | None
@@ -35,6 +39,7 @@ class Records:
     keeps: tuple[Keep, ...] = ()
     notices: tuple[Notice, ...] = ()
     borrowings: tuple[Borrowing, ...] = ()
+    elsewhere: tuple[Records, ...] = ()
 
     def person(self, name: str) -> Person | None:
         """The person of that name."""

@@ -19,6 +19,7 @@ from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.calendar import Skyline, Span, larger
 from lxgpu.policy.fairness import used_s
 from lxgpu.policy.lookup import (
+    all_hosts,
     bookings_by_owner,
     by_instance,
     instances_by_owner,
@@ -140,12 +141,12 @@ def over_open(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
 
 def booked(snapshot: Snapshot, person: str, but: frozenset[str]) -> list[Reservation]:
     """A person's open bookings, those named left out."""
-    rows = bookings_by_owner(snapshot.records.reservations).get(person, ())
+    rows = (row for one in all_hosts(snapshot.records) for row in bookings_by_owner(one.reservations).get(person, ()))
     return [row for row in rows if row.id not in but]
 
 
 def _waiting(snapshot: Snapshot, person: str, but: frozenset[str]) -> list[Reservation]:
-    rows = requests_by_owner(snapshot.records.reservations).get(person, ())
+    rows = (row for one in all_hosts(snapshot.records) for row in requests_by_owner(one.reservations).get(person, ()))
     return [row for row in rows if row.id not in but]
 
 
@@ -192,24 +193,30 @@ def _other_models(snapshot: Snapshot, asked: Asked, at: datetime) -> int:
 
 
 def _model(snapshot: Snapshot, uuid: str) -> str | None:
-    known = snapshot.seen.gpu(uuid) or snapshot.records.card(uuid)
+    found = (one.card(uuid) for one in all_hosts(snapshot.records))
+    known = snapshot.seen.gpu(uuid) or next(filter(None, found), None)
     return known.model if known else None
 
 
 def _leases(snapshot: Snapshot, person: str) -> Iterator[Assignment]:
     """Cards that a person holds without an open booking."""
-    known, held = reservations_by_id(snapshot.records.reservations), by_instance(snapshot.records.assignments)
-    for instance in instances_by_owner(snapshot.records.instances).get(person, ()):
-        for row in held.get(instance.name, ()):
-            booking = known.get(row.reservation or "")
-            if row.state is not AssignmentState.QUARANTINED and (booking is None or booking.kind is not Kind.BOOKING):
-                yield row
+    for there in all_hosts(snapshot.records):
+        known, held = reservations_by_id(there.reservations), by_instance(there.assignments)
+        for instance in instances_by_owner(there.instances).get(person, ()):
+            for row in held.get(instance.name, ()):
+                booking = known.get(row.reservation or "")
+                if row.state is not AssignmentState.QUARANTINED and (
+                    booking is None or booking.kind is not Kind.BOOKING
+                ):
+                    yield row
 
 
 def _group_line(snapshot: Snapshot, asked: Asked, name: str) -> Skyline:
     """What a group has over time: of each member the larger of bookings and leases; of the person only bookings."""
     policy = snapshot.policy
-    people = {*bookings_by_owner(snapshot.records.reservations), *instances_by_owner(snapshot.records.instances)}
+    there = all_hosts(snapshot.records)
+    people = {one for rows in there for one in bookings_by_owner(rows.reservations)}
+    people |= {one for rows in there for one in instances_by_owner(rows.instances)}
     spans: list[Span] = []
     for person in people:
         if name not in policy.groups_of(person, snapshot.unix_groups.get(person, frozenset())):

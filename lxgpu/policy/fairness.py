@@ -16,7 +16,7 @@ from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.quota import Policy
 from lxgpu.model.rules import DAY
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.lookup import names_with_past, past_by_instance
+from lxgpu.policy.lookup import instances_everywhere, names_with_past, past_by_instance
 from lxgpu.policy.past import Times, half_power, past_use, time_of
 from lxgpu.policy.tally import live_of
 
@@ -42,7 +42,7 @@ def decayed_use(snapshot: Snapshot, person: str) -> float:
     """GPU-seconds that a person had, halved for each half-life that went by since they were used."""
     half_life, now = snapshot.policy.rules.bookings.half_life_s, snapshot.now
     past = past_use(snapshot.past)
-    names = names_with_past(snapshot.past, snapshot.records.instances, person)
+    names = names_with_past(snapshot.past, instances_everywhere(snapshot.records), person)
     before = math.fsum(past.decayed(name, half_life, now) for name in names)
     since = Counter(start for start, _ in _has(snapshot, person))  # cards that were attached together
     has = math.fsum(cards * (1.0 - half_power(now - start, half_life)) for start, cards in since.items())
@@ -52,7 +52,7 @@ def decayed_use(snapshot: Snapshot, person: str) -> float:
 def _had_before(snapshot: Snapshot, person: str) -> Iterator[Times]:
     """From when until when a person had each card that is given back, at most until now."""
     rows = past_by_instance(snapshot.past)
-    for name in names_with_past(snapshot.past, snapshot.records.instances, person):
+    for name in names_with_past(snapshot.past, instances_everywhere(snapshot.records), person):
         for row in rows[name]:
             time = time_of(row)
             if time is not None and (end := min(time[1], snapshot.now)) > time[0]:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from lxgpu.model.assignment import AssignmentState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.guarantees import Guarantees
-from lxgpu.policy.lookup import names_with_past, past_by_instance
+from lxgpu.policy.lookup import instances_everywhere, names_with_past, past_by_instance
 
 PREEMPTED = "preempted"
 """How an assignment ends that was taken by fairness or priority."""
@@ -25,7 +25,7 @@ def hits(snapshot: Snapshot, person: str, *, window_s: int, ledger: Guarantees) 
     past = past_by_instance(snapshot.past)
     recent = (
         row
-        for name in names_with_past(snapshot.past, snapshot.records.instances, person)
+        for name in names_with_past(snapshot.past, instances_everywhere(snapshot.records), person)
         for row in takewhile(lambda row: row.closed_at is not None and row.closed_at > since, past[name])
     )
     times = {row.closed_at for row in recent if row.outcome == PREEMPTED}

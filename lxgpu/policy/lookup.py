@@ -12,7 +12,8 @@ from lxgpu.model.names import owner_by_name
 from lxgpu.model.operation import Operation
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.slices import in_slices, unmade
-from lxgpu.policy.tables import Groups, Once, once
+from lxgpu.model.snapshot import Records
+from lxgpu.policy.tables import Groups, Once, once, once_for_each
 
 _LOSING = frozenset({InstanceState.SUSPENDED, InstanceState.DELETING, InstanceState.TRASHED})
 PROMISED = frozenset({ReservationState.SCHEDULED, ReservationState.PREPARING, ReservationState.ACTIVE})
@@ -50,6 +51,21 @@ def owners_by_instance(rows: tuple[Instance, ...]) -> Mapping[str, str]:
 
 
 Instances = tuple[Instance, ...]
+
+
+def all_hosts(records: Records) -> tuple[Records, ...]:
+    """The rows of this host, and of the others where these are one host's: a quota is one for all."""
+    return (records, *records.elsewhere)
+
+
+def instances_everywhere(records: Records) -> Instances:
+    """The instances of all hosts, where the rows are one host's."""
+    return _everywhere(records) if records.elsewhere else records.instances
+
+
+@once_for_each
+def _everywhere(records: Records) -> Instances:
+    return tuple(row for one in all_hosts(records) for row in one.instances)
 
 
 def own_machine(rows: Iterable[Instance], person: str, *, but: str = "") -> Instance | None:

@@ -8,7 +8,7 @@ from lxgpu.model.assignment import KEPT, LIVE, Assignment, AssignmentState
 from lxgpu.model.instance import Instance
 from lxgpu.model.snapshot import Records
 from lxgpu.policy.lookup import owners_by_instance
-from lxgpu.policy.tables import Key, Once, once
+from lxgpu.policy.tables import Key, Once, once, once_for_each
 
 Moved = tuple[Assignment | None, Assignment | None]
 """A row as it was and as it is; None: it was, or is, not there."""
@@ -78,15 +78,15 @@ _NONE: dict[str, Assignment] = {}
 
 def tally(records: Records) -> Tally:
     """The count of these tables, which depends on who holds what and on whose the instances are."""
-    return _counts(records.assignments)(records.instances)
+    return _table(records)(records.instances)
 
 
 def recount(before: Records, after: Records, moved: Iterable[Moved]) -> None:
     """Hand the count on to tables in which some assignments became others, or their instances."""
-    known = _counts(before.assignments).known(before.instances)
+    known = _table(before).known(before.instances)
     if known is not None:
         count = known.after(moved, owners_by_instance(after.instances))
-        _counts(after.assignments).remember(after.instances, count)
+        _table(after).remember(after.instances, count)
 
 
 def live_of(records: Records, person: str) -> Collection[Assignment]:
@@ -94,6 +94,24 @@ def live_of(records: Records, person: str) -> Collection[Assignment]:
     return tally(records).live.get(person, _NONE).values()
 
 
+Counts = Once[tuple[Instance, ...], Tally]
+
+
+def _table(records: Records) -> Counts:
+    return (_beside(records.elsewhere) if records.elsewhere else _counts)(records.assignments)
+
+
 @once
-def _counts(rows: tuple[Assignment, ...]) -> Once[tuple[Instance, ...], Tally]:
+def _counts(rows: tuple[Assignment, ...]) -> Counts:
     return Once(lambda instances: _NOTHING.after(((None, row) for row in rows), owners_by_instance(instances)))
+
+
+@once_for_each
+def _beside(elsewhere: tuple[Records, ...]) -> Once[tuple[Assignment, ...], Counts]:
+    """The same, over what people have on other hosts."""
+    (others,) = elsewhere
+
+    def counts(rows: tuple[Assignment, ...]) -> Counts:
+        return Once(lambda instances: tally(others).after(((None, row) for row in rows), owners_by_instance(instances)))
+
+    return Once(counts)

@@ -14,12 +14,13 @@ from datetime import datetime, timedelta
 from lxgpu.model.plan import Reason
 from lxgpu.model.request import GpuRequest, Need, ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.snapshot import Records
 from lxgpu.policy import words
 from lxgpu.policy.admission import admit, entitlement
 from lxgpu.policy.bounds import Asked, over_limits
 from lxgpu.policy.closing import end
 from lxgpu.policy.desk import Desk
-from lxgpu.policy.lookup import bookings_by_owner, by_instance, instances_by_owner
+from lxgpu.policy.lookup import all_hosts, bookings_by_owner, by_instance, instances_by_owner
 from lxgpu.policy.pending import ahead_s
 
 SURPLUS = "surplus"
@@ -126,8 +127,8 @@ class _Bounds:
 
     def _together(self, bounded: Mapping[str, int]) -> bool:
         count: Counter[str] = Counter()
-        records = self._desk.given.records
-        for person in {*(row.owner for row in records.instances), *(row.owner for row in records.reservations)}:
+        there = all_hosts(self._desk.given.records)
+        for person in {row.owner for one in there for rows in (one.instances, one.reservations) for row in rows}:
             for name in bounded.keys() & set(entitlement(self._desk.given, person).groups):
                 count[name] += self._had(person)
         return all(count[name] <= limit for name, limit in bounded.items())
@@ -135,12 +136,15 @@ class _Bounds:
     def _had(self, person: str) -> int:
         """All cards that somebody holds and has booked, whenever that is."""
         if person not in self._most:
-            records = self._desk.given.records
-            held = by_instance(records.assignments)
-            mine = instances_by_owner(records.instances).get(person, ())
-            booked = bookings_by_owner(records.reservations).get(person, ())
-            self._most[person] = sum(row.gpus for row in booked) + sum(len(held.get(row.name, ())) for row in mine)
+            self._most[person] = sum(_most(one, person) for one in all_hosts(self._desk.given.records))
         return self._most[person]
+
+
+def _most(records: Records, person: str) -> int:
+    held = by_instance(records.assignments)
+    mine = instances_by_owner(records.instances).get(person, ())
+    booked = bookings_by_owner(records.reservations).get(person, ())
+    return sum(row.gpus for row in booked) + sum(len(held.get(row.name, ())) for row in mine)
 
 
 def _age(row: Reservation) -> tuple[datetime, datetime, str]:

@@ -35,6 +35,10 @@ OPEN_S = 15.0
 def plan_borrow(site: Site, request: GpuRequest) -> tuple[Snapshot, Plan, GpuRequest]:
     """What a borrowing would do; nothing is written."""
     row = ready_instance(site, request.instance)
+    if not site.watched:
+        why = f"{row.name} lives on {row.host}, and idle cards are watched on the host that the daemon runs on"
+        fix = f"lxgpu reserve {row.name} --gpus {request.more or 1} --for 1h asks for a card of its own"
+        raise LxgpuError("unavailable", f"idle cards of {row.host} are not lent on", why=why, fix=fix)
     snapshot = observe.snapshot(site, people=[row.owner], readings=True)
     uuids = resolve_gpus(snapshot.seen.gpus, snapshot.records.cards, request.uuids)
     request = replace(request, owner=row.owner, uuids=uuids)

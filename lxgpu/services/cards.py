@@ -17,7 +17,7 @@ from lxgpu.policy.exclusivity import Holding, holdings
 from lxgpu.policy.lent import lent, lent_readings
 from lxgpu.policy.placement import obstacles
 from lxgpu.services.borrowwords import of_card
-from lxgpu.services.cardviews import BUSY, FOREIGN, FREE, IDLE, UNKNOWN, GpuView, ProcessView, SlotView
+from lxgpu.services.cardviews import BUSY, FOREIGN, FREE, IDLE, UNKNOWN, GpuView, ProcessView, SlotView, order
 
 _SICKNESS = ("missing", "closed", "quarantined", "sick")
 _TOLD = frozenset({"held", "closed", "quarantined"})
@@ -69,8 +69,8 @@ def card_views(
         view = _view(uuid, source, reading, slots, host=host, mode=_mode(records, uuid, mode), health=health)
         at_work = view.verdict == IDLE and (judged or {}).get(uuid) == BUSY
         views.append(replace(view, verdict=BUSY) if at_work else view)
-    order = sorted(views, key=_order)
-    return Cards(views=tuple(order), notes={view.uuid: _note(records, view, blocked) for view in order})
+    shown = sorted(views, key=order)
+    return Cards(views=tuple(shown), notes={view.uuid: _note(records, view, blocked) for view in shown})
 
 
 def past_views(
@@ -102,7 +102,7 @@ def past_views(
         )
         for uuid in {**remembered, **holders, **shown}
     ]
-    return Cards(views=tuple(sorted(views, key=_order)), notes={})
+    return Cards(views=tuple(sorted(views, key=order)), notes={})
 
 
 def _in_order(rows: list[Assignment] | None) -> list[Assignment | None]:
@@ -146,10 +146,6 @@ def _view(
         verdict=verdict(reading) if reading else None,
         sampled_at=reading.sampled_at if reading else None,
     )
-
-
-def _order(view: GpuView) -> tuple[str, str, str]:
-    return (view.host or "", view.pci or "~", view.uuid)
 
 
 def verdict(reading: Reading) -> str:

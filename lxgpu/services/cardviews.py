@@ -76,3 +76,8 @@ class UseView:
     start: datetime
     step_s: int
     percents: tuple[float | None, ...] = ()
+
+
+def order(view: GpuView) -> tuple[str, str, str]:
+    """Cards stand by host and PCI address; those whose address nobody knows come last."""
+    return (view.host or "", view.pci or "~", view.uuid)

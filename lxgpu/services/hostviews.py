@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lxgpu.errors import LxgpuError
-from lxgpu.ports import HostProbe
+from lxgpu.ports import Engine, HostProbe
 
 UP = "up"
 UNREACHABLE = "unreachable"
@@ -16,11 +16,15 @@ UNREACHABLE = "unreachable"
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A host that is asked: `way` says how (`here`, `ssh root@gpu2.lab.example`, or a command)."""
+    """A host that is asked: `way` says how (`here`, `ssh root@gpu2.lab.example`, a command, or a socket).
+
+    `engine` is that of another host whose cards are lent: without it, nothing there can be done or is known.
+    """
 
     name: str
     way: str
     probe: Callable[[], HostProbe]
+    engine: Callable[[], Engine] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +100,10 @@ def _look_at(host: Neighbour) -> HostView:
         for one in readings.items
     )
     faulty = sum(one.fault is not None for one in cards)
-    return HostView(host.name, UP, host.way, gpus=len(cards), faulty=faulty, driver=readings.driver, cards=cards)
+    view = HostView(host.name, UP, host.way, gpus=len(cards), faulty=faulty, driver=readings.driver, cards=cards)
+    try:
+        if host.engine is not None:
+            host.engine().server()
+    except LxgpuError as error:
+        return replace(view, state=UNREACHABLE, error=error.brief, fix=error.fix or None)
+    return view

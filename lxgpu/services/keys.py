@@ -116,6 +116,11 @@ def remove(site: Site, person: str, fingerprint: str) -> None:
     _write(site, person, write)
 
 
+def again(site: Site, person: str) -> None:
+    """Write a person's keys as they are into their container on one more host."""
+    _write(site, person, lambda _tx, _now: None)
+
+
 def is_last(records: Records, person: str) -> bool:
     """Whether a person has no other key left."""
     return sum(key.person == person for key in records.keys) <= 1

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.gpu import Gpu, Readings
@@ -16,7 +17,7 @@ from lxgpu.model.instance import Sighting
 from lxgpu.model.operation import Event
 from lxgpu.model.reservation import Reservation
 from lxgpu.model.snapshot import Observation, Records
-from lxgpu.ports import Engine, HostProbe, Inventory
+from lxgpu.ports import Engine, Inventory
 from lxgpu.services.explain import concerns
 from lxgpu.services.traces import claim_of, reservation_of
 
@@ -27,6 +28,16 @@ _FAR = 100_000
 _SHORTEST = 4
 """A shorter beginning of a reservation's id names none."""
 _OUT = frozenset({"unavailable", "outcome_unknown", "engine"})
+
+
+class Sampling(Protocol):
+    """Of a probe, what a look needs."""
+
+    def boot_id(self) -> str:
+        """Changes at every boot of the host."""
+
+    def readings(self) -> Readings:
+        """One NVML sample of all cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ def glance_at(engine: Engine, records: Records, name: str) -> Glance:
     return Glance(records=records, sightings=() if seen is None else (seen,))
 
 
-def look(engine: Engine, probe: HostProbe, records: Records, *, host: str, at: datetime) -> Look:
+def look(engine: Engine, probe: Sampling, records: Records, *, host: str, at: datetime) -> Look:
     """Cards, instances and one NVML sample, asked for side by side."""
     with ThreadPoolExecutor(max_workers=3) as pool:
         sample = pool.submit(probe.readings)

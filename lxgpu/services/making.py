@@ -8,6 +8,7 @@ from functools import partial
 
 from lxgpu.errors import LxgpuError
 from lxgpu.model.instance import InstanceState, Power, Sighting
+from lxgpu.policy.lookup import instances_everywhere
 from lxgpu.ports import Tx
 from lxgpu.services import giving, instances, slots, taking
 from lxgpu.services.account import give_account, prove_login
@@ -159,7 +160,7 @@ def forget(work: Work) -> None:
                 if key.person == row.owner and key.fingerprint == fingerprint:
                     tx.drop(key)
         person = tx.records.person(row.owner)
-        others = any(one.owner == row.owner for one in tx.records.instances if one.name != row.name)
+        others = any(one.owner == row.owner for one in instances_everywhere(tx.records) if one.name != row.name)
         if person is not None and work.flag("person_new") and not others:  # another of theirs counts on them
             tx.drop(person)
 

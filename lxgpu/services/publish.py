@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from lxgpu.instants import show_instant
 from lxgpu.model.gpu import Readings
+from lxgpu.model.onehost import everywhere
 from lxgpu.model.snapshot import Records
-from lxgpu.services import looking
 from lxgpu.services.calendarview import MOST, calendar, within
-from lxgpu.services.cards import card_views
 from lxgpu.services.foresight import foreseen
 from lxgpu.services.headline import count, headline
+from lxgpu.services.hostlooks import Place, PlaceLook, cards_of, instances_of, look_at_all, together
 from lxgpu.services.idleviews import with_idle
 from lxgpu.services.overview import pool_view, status_view
-from lxgpu.services.report import instance_views
 from lxgpu.services.reservationviews import Ledger, reservation_views
 from lxgpu.services.sampling import judge_all
 from lxgpu.services.site import Site
 from lxgpu.services.statusfile import DaemonView, Published
-from lxgpu.services.waitline import counts_since, explained_line
+from lxgpu.services.waitline import counts_since, lines
 
 _EVENTS = 1000
 """So far back it is looked for whom a reservation displaced."""
 
 
-def published(site: Site, daemon: DaemonView) -> Published:
-    """Look, and write down what the commands that only look would show."""
+def published(site: Site, daemon: DaemonView, others: Sequence[Place] = ()) -> Published:
+    """Look, and write down what the commands that only look would show; `others` are the other hosts."""
     now, policy = site.clock.now(), site.policy()
-    look = looking.look(site.engine, site.probe, site.inventory.read(), host=site.host, at=now)
-    verdicts = judge_all(site, look.seen, look.records, policy) if look.seen else {}
-    cards = card_views(
-        look.records,
-        look.seen,
-        look.readings,
+    places = (Place(site.host, site.engine, site.probe, site.settings), *others)
+    looks = look_at_all(places, everywhere(site.inventory.read()), at=now)
+    look = together(looks, everywhere(site.inventory.read()), at=now)
+    verdicts = {
+        slot: verdict
+        for one in looks
+        if one.look.seen
+        for slot, verdict in judge_all(site, one.look.seen, one.look.records, policy).items()
+    }
+    cards = cards_of(
+        looks,
         mode=lambda uuid: policy.rules.card(uuid).mode.value,
         judged={slot.gpu: verdict.use.value for slot, verdict in verdicts.items()},
     )
-    instances = instance_views(look.records, look.seen.sightings if look.seen else None, site.settings)
-    instances = with_idle(instances, look.records, verdicts)
+    instances = with_idle(instances_of(looks), look.records, verdicts)
     status = status_view(
         look,
         cards,
@@ -53,7 +59,7 @@ def published(site: Site, daemon: DaemonView) -> Published:
         instances=instances,
         gpus=cards.views,
         notes={uuid: text for uuid, text in cards.notes.items() if text},
-        reservations=reservation_views(_ledger(site, look.records, look.readings)),
+        reservations=reservation_views(_ledger(site, look.records, looks)),
         calendar=within(calendar(look.records, now=now, ahead=MOST)),
         timezone=policy.timezone,
         contact=policy.contact,
@@ -62,7 +68,7 @@ def published(site: Site, daemon: DaemonView) -> Published:
     )
 
 
-def _ledger(site: Site, records: Records, readings: Readings) -> Ledger:
+def _ledger(site: Site, records: Records, looks: Sequence[PlaceLook]) -> Ledger:
     """The open reservations, with what their views are made of."""
     if not records.reservations:
         return Ledger(records, ())
@@ -73,7 +79,16 @@ def _ledger(site: Site, records: Records, readings: Readings) -> Ledger:
         records=records,
         rows=records.reservations,
         events=tuple(site.inventory.events(limit=_EVENTS)),
-        line=explained_line(
-            records, site.policy(), host=site.host, now=now, past=past, frees=frees, readings=lambda: readings
+        line=lines(
+            records,
+            site.policy(),
+            {one.place.host: partial(_readings, one) for one in looks},
+            now=now,
+            past=past,
+            frees=frees,
         ),
     )
+
+
+def _readings(one: PlaceLook) -> Readings:
+    return one.look.readings

@@ -90,6 +90,7 @@ def check_own(server: Server, rows: Identity | None) -> None:
 
 def _replace(tx: Tx, found: Found, identity: Identity) -> None:
     old = tx.records
+    housed = {row.owner for one in old.elsewhere for row in one.instances}  # they have a container on another host
     rows: Iterable[Row] = (
         *old.assignments,
         *old.borrowings,
@@ -97,9 +98,9 @@ def _replace(tx: Tx, found: Found, identity: Identity) -> None:
         *old.reservations,
         *old.keeps,
         *old.slots,
-        *old.keys,
+        *(row for row in old.keys if row.person not in housed),
         *old.instances,
-        *old.persons,
+        *(row for row in old.persons if row.name not in housed),
     )
     for row in rows:
         tx.drop(row)

@@ -45,6 +45,7 @@ class Site:
     `cards` is what this process remembers of the host's cards, `use` of how busy they were.
     `registries` is how packages are got, for making templates.
     `alive` is called in the midst of long work, for who watches that it goes on.
+    `watched`: the sentry watches the cards of this host, so that idle ones can be lent on.
     """
 
     host: str
@@ -75,6 +76,7 @@ class Site:
     use: UseLines = field(default_factory=UseLines)
     registries: Callable[[], Registries] = Registries
     alive: Callable[[], None] = lambda: None
+    watched: bool = True
 
     def write(self, *, expected: int | None = None) -> AbstractContextManager[Tx]:
         """A write transaction of the inventory in the name of whoever gave the command."""

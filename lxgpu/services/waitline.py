@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from lxgpu.model.assignment import Assignment
 from lxgpu.model.gpu import Gpu, Readings
+from lxgpu.model.onehost import rows_of
 from lxgpu.model.quota import Policy
 from lxgpu.model.reservation import Reservation, ReservationState
 from lxgpu.model.snapshot import Observation, Records, Snapshot
@@ -59,6 +60,23 @@ def explained_line(
         first |= {row.id: why_waiting(looked, row, order)[0] for row in hopeful}
     whys = {key: reason.text for key, reason in first.items()}
     return {key: replace(found, why=whys.get(key, "")) for key, found in _line(snapshot, order).items()}
+
+
+def lines(
+    records: Records,
+    policy: Policy | None,
+    hosts: Mapping[str, Callable[[], Readings]],
+    *,
+    now: datetime,
+    past: tuple[Assignment, ...] = (),
+    frees: Mapping[str, datetime] = _NO_FREES,
+) -> Mapping[str, InLine]:
+    """The same on several hosts, each with a line of its own; `hosts` are they, this one first, and their readings."""
+    found: dict[str, InLine] = {}
+    for host, readings in hosts.items():
+        rows = rows_of(records, host, hosts=tuple(hosts)) if len(hosts) > 1 else records
+        found |= explained_line(rows, policy, host=host, now=now, past=past, frees=frees, readings=readings)
+    return found
 
 
 def line(

@@ -12,6 +12,7 @@ from inventory_rows import T0, at
 
 from lxgpu.errors import LxgpuError
 from lxgpu.inventory.memory import MemoryInventory
+from lxgpu.inventory.onehost import OneHost
 from lxgpu.inventory.store import open_inventory
 from lxgpu.model.assignment import LIVE, AssignmentState
 from lxgpu.model.instance import InstanceKind, InstanceState, Limits
@@ -20,11 +21,15 @@ from lxgpu.model.snapshot import Records
 from lxgpu.ports import VersionMovedError
 
 
-@pytest.fixture(params=["sqlite", "memory"])
+@pytest.fixture(params=["sqlite", "memory", "one host of several"])
 def inventory(request, tmp_path):
     """An empty inventory of each kind."""
-    if request.param == "memory":
-        yield MemoryInventory()
+    if request.param != "sqlite":
+        yield (
+            MemoryInventory()
+            if request.param == "memory"
+            else OneHost(MemoryInventory(), "gpu1", hosts=("gpu1", "gpu2"))
+        )
         return
     with open_inventory(tmp_path / "inventory.db") as opened:
         yield opened

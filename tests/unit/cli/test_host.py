@@ -65,10 +65,10 @@ def test_a_host_that_is_not_named_is_not_found(hosts):
 
 
 def test_nothing_is_made_on_another_host_than_was_asked_for(hosts):
-    """Better refused than made here: the settings name it, and containers are made on this one only."""
+    """Better refused than made here: the settings name it, and it is only looked at."""
     done = hosts("create", "alice", "--host", "gpu2")
     assert done.returncode == 3
-    assert "containers are made here only" in done.stderr
+    assert "gpu2 is only looked at" in done.stderr
     assert "fix: --host gpu1" in done.stderr
 
 

@@ -90,6 +90,18 @@ def test_hosts_channels_and_images(tmp_path):
     assert found.origins["channels"] == f"{path}:2"
 
 
+def test_hosts_of_which_cards_are_lent(tmp_path):
+    """This one, and others with a socket; on those the network is their own as far as it says so."""
+    network = "network: {bridge: br0, listen: 192.0.2.1, ports: 22000-22999}\n"
+    hosts = "hosts: [{name: a}, {name: b, socket: /run/b, bridge: br1}, {name: c, ssh: c}]\n"
+    found = load_settings({"config": str(_config(tmp_path, network + hosts))}, {})
+    assert [one.name for one in found.lending] == ["a", "b"]
+    assert found.on(found.hosts[0]) is found
+    there = found.on(found.hosts[1])
+    assert (there.network.bridge, there.network.listen) == ("br1", "192.0.2.1")
+    assert there.network.ports == found.network.ports
+
+
 @pytest.mark.parametrize(
     ("hosts", "told"),
     [
@@ -98,6 +110,12 @@ def test_hosts_channels_and_images(tmp_path):
         ("[{name: a}, {name: b}]", "1:20: hosts[1]: ssh is missing"),
         ("[{name: a}, {name: b, ssh: 'root@'}]", "1:35: hosts[1].ssh: 'root@' is no place for SSH; places are given"),
         ("[{name: a}, {name: b, ssh: 'b:0'}]", "1:35: hosts[1].ssh: 'b:0' is no place for SSH"),
+        (
+            "[{name: a, listen: 192.0.2.1}]",
+            "1:27: hosts[0].listen: of the host that lxgpu runs on it is network.listen",
+        ),
+        ("[{name: a}, {name: b, ssh: b, bridge: br1}]", "1:46: hosts[1].bridge: it is only looked at"),
+        ("[{name: a}, {name: b, ssh: b, socket: /s}]", "1:46: hosts[1].socket: cards behind ssh are only looked at"),
         ('[{name: a}, {name: b, probe: "\'x"}]', '1:37: hosts[1].probe: "\'x" is no command: No closing quotation'),
     ],
 )
@@ -198,7 +216,10 @@ def test_every_mistake_of_the_file_is_told_at_once(tmp_path):
     wanted = [
         "2:23: hosts[0].engine: 'docker' is not one of auto, lxd, incus",
         "2:39: hosts[0].socket: 'x' is no whole path",
-        "2:42: hosts[0].foo: unknown name; known are name, engine, socket, project, ssh, probe",
+        (
+            "2:42: hosts[0].foo: unknown name; known are name, engine, socket, project, ssh, probe, bridge, listen, "
+            "address"
+        ),
         "3:5: hosts[1]: each host needs a name of its own",
         "4:5: hosts[2]: a mapping (name: value) is wanted",
         "5:11: network.brigde: unknown name; did you mean bridge?",
