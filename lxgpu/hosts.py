@@ -30,11 +30,15 @@ LOOK_S = 15.0
 
 def hosts() -> tuple[Neighbour, ...]:
     """The hosts of the settings, this one first; nobody is asked before their probe is."""
+    from lxgpu.services.draining import drains  # noqa: PLC0415
     from lxgpu.services.hostviews import Neighbour  # noqa: PLC0415
 
     others = wiring.settings().hosts[1:]
-    far = (Neighbour(one.name, _way(one), partial(_local_or_far, one), _engine(one)) for one in others)
-    return Neighbour(wiring.host_name(), "here", wiring.probe), *far
+    meant, here = drains(wiring.settings().state_dir), wiring.host_name()
+    far = (
+        Neighbour(one.name, _way(one), partial(_local_or_far, one), _engine(one), meant.get(one.name)) for one in others
+    )
+    return Neighbour(here, "here", wiring.probe, drain=meant.get(here)), *far
 
 
 def several() -> bool:

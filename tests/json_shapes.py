@@ -106,6 +106,8 @@ SHAPES: dict[str, object] = {
         ],
         "error": "",
         "fix": "",
+        "drained_from": "",
+        "drain_note": "",
     },
     "processes": {
         "gpu": "",

@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from lxgpu.errors import LxgpuError
 from lxgpu.ports import Engine, HostProbe
+from lxgpu.services.draining import Drain
 
 UP = "up"
 UNREACHABLE = "unreachable"
@@ -18,13 +20,15 @@ UNREACHABLE = "unreachable"
 class Neighbour:
     """A host that is asked: `way` says how (`here`, `ssh root@gpu2.lab.example`, a command, or a socket).
 
-    `engine` is that of another host whose cards are lent: without it, nothing there can be done or is known.
+    `engine` is that of another host whose cards are lent: without it, nothing there can be done or is known. `drain` is
+    what is meant for it.
     """
 
     name: str
     way: str
     probe: Callable[[], HostProbe]
     engine: Callable[[], Engine] | None = None
+    drain: Drain | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class HostCard:
 class HostView:
     """One host. `cards` is None where they are not known, `faulty` counts those that NVML cannot read.
 
-    `error` says why the host is unreachable, or why its cards are not known; `fix` what to do.
+    `error` says why the host is unreachable, or why its cards are not known; `fix` what to do. `drained_from` is when
+    its cards are given to nobody any more.
     """
 
     name: str
@@ -56,6 +61,8 @@ class HostView:
     cards: tuple[HostCard, ...] | None = None
     error: str | None = None
     fix: str | None = None
+    drained_from: datetime | None = None
+    drain_note: str | None = None
 
 
 def look_at_all(hosts: Sequence[Neighbour], *, within_s: float) -> tuple[HostView, ...]:
@@ -72,7 +79,12 @@ def look_at_all(hosts: Sequence[Neighbour], *, within_s: float) -> tuple[HostVie
     for one in asking:
         one.join(max(0.0, ends - time.monotonic()))
     late = f"it did not answer within {within_s:g} s"
-    return tuple(found.get(host.name) or HostView(host.name, UNREACHABLE, host.way, error=late) for host in hosts)
+    views = (found.get(host.name) or HostView(host.name, UNREACHABLE, host.way, error=late) for host in hosts)
+    return tuple(_with_drain(view, host.drain) for view, host in zip(views, hosts, strict=True))
+
+
+def _with_drain(view: HostView, drain: Drain | None) -> HostView:
+    return replace(view, drained_from=drain.at, drain_note=drain.note) if drain else view
 
 
 def _look_at(host: Neighbour) -> HostView:

@@ -27,6 +27,7 @@ from lxgpu.services.booting import note_boot
 from lxgpu.services.carrying import advance_all, write_down
 from lxgpu.services.clockset import ClockLook, last_set, settle_clock, watch_clock
 from lxgpu.services.dividing import settle_divisions
+from lxgpu.services.draining import close_due
 from lxgpu.services.foresight import foreseen, renew
 from lxgpu.services.guarding import guard_memory
 from lxgpu.services.health import check_health
@@ -93,6 +94,7 @@ def tick(site: Site, *, paused: bool = False) -> Ticked:
             _section(count, "forecast", partial(renew, site))
             _section(count, "drift", partial(begin_mending, site, seen))
             _section(count, "divisions", partial(_divisions, site, seen))
+            _section(count, "drain", partial(close_due, site, seen))
             _section(count, "slices", partial(_slices, site, seen))
             if not clock.jumped:
                 _section(count, "expiry", partial(end_in_time, site, seen, steady_s=clock.steady_s, paused=paused))

@@ -177,6 +177,21 @@ def _settled(pair: Pair) -> bool:
     return not any(row.live for row in records.operations) and pair.holders() == live
 
 
+def test_a_host_is_drained(pair: Pair) -> None:
+    """Nobody is given its cards, who has one keeps it, and the other host lends as before; opened, it lends again."""
+    pair.here.ok("attach", "bob", "--gpus", "1")
+    steps = pair.here.ok("host", "drain", SECOND, "--note", "new fans", "--dry-run", "-o", "json").items
+    assert sorted(step["instance"] for step in steps[0]["steps"]) == ["", "bob"]
+    pair.here.ok("host", "drain", SECOND, "--note", "new fans")
+    assert pair.here.refused(7, "attach", "bob", "--gpus", "2")
+    pair.here.ok("attach", "alice", "--gpus", "1")
+    assert pair.tick()
+    assert len(pair.there.cards_of("bob")) == 1
+    pair.here.ok("host", "open", SECOND)
+    pair.here.ok("attach", "bob", "--gpus", "2")
+    assert len(pair.there.cards_of("bob")) == 2
+
+
 def test_lost_and_made_again_of_both(pair: Pair) -> None:
     """The inventory is gone: each LXD gives back what it carries, and everybody has what they had."""
     for name in ("alice", "bob"):
