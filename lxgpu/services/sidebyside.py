@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lxgpu.errors import LxgpuError
+from lxgpu.services import pausing
+from lxgpu.services.loop import EVERY_S, Next, pause_s
 from lxgpu.services.sections import fault
 from lxgpu.services.site import Site
 from lxgpu.services.ticked import Tick, Ticked
@@ -50,6 +52,8 @@ class SideBySide:
         self._others = others
         self._patience_s = patience_s
         self._poke = poke
+        self._through = threading.Event()
+        """Set while this host is at no tick of its own."""
         self._running: dict[str, _Running] = {}
         self._late: set[str] = set()
 
@@ -58,26 +62,30 @@ class SideBySide:
 
         Errors: those of this host's tick; and `superseded`, `inventory_newer` of any.
         """
+        self._through.clear()
         for other in self._others(site):
             if other.host not in self._running:
-                self._begin(other, paused=paused)
+                self._begin(other, lambda: paused or pausing.paused(site.settings.run_dir) is not None)
         try:
             own = self._tick(site, paused=paused)
         finally:
+            self._through.set()
             found = self._gather()
         for answer in found.values():
             if isinstance(answer, LxgpuError) and answer.code in _FATAL:
                 raise answer
         return self._together(own, found)
 
-    def _begin(self, site: Site, *, paused: bool) -> None:
+    def _begin(self, site: Site, paused: Callable[[], bool]) -> None:
         one = self._running[site.host] = _Running(site)
 
         def work() -> None:
             try:
-                one.answer = self._tick(site, paused=paused)
+                one.answer = self._ticks(site, paused)
             except Exception as error:  # noqa: BLE001 -- one host's boundary: it is told, and stops no other
                 one.answer = error
+            except BaseException:  # noqa: BLE001 -- the process is to end, and this thread was waiting for something
+                return
             finally:
                 one.over.set()
                 if site.host in self._late:
@@ -85,6 +93,15 @@ class SideBySide:
 
         # It ends with the process, whatever it waits for: the journal has what it does.
         threading.Thread(target=work, name=f"lxgpu-tick-{site.host}", daemon=True).start()
+
+    def _ticks(self, site: Site, paused: Callable[[], bool]) -> Ticked:
+        """One tick, and more as long as this host is at its own: it may be the slow one. Gives the last."""
+        did = 0
+        while True:
+            last = self._tick(site, paused=paused())
+            did += last.did
+            if self._through.wait(pause_s(Next(last.next_at), now=site.clock.now(), took_s=0.0, every_s=EVERY_S)):
+                return replace(last, did=did)
 
     def _gather(self) -> dict[str, Ticked | Exception | None]:
         """What became of each, None of one that is not through yet."""

@@ -98,12 +98,14 @@ def test_a_host_that_does_not_answer_holds_up_no_other(sites):
 def test_a_slow_host_is_heard_of_later(sites):
     """The others do not wait for it, it is not begun twice, and when it is through the next tick comes at once."""
     here, there = sites
-    goes_on, poked, begun = threading.Event(), threading.Event(), []
+    at_it, goes_on, poked, begun = threading.Event(), threading.Event(), threading.Event(), []
 
     def slowly(site, **_paused):
         begun.append(site.host)
         if site.host == SECOND:
+            at_it.set()
             goes_on.wait(LONG_S)
+        at_it.wait(LONG_S)
         return Ticked(site.clock.now(), did=1)
 
     both = SideBySide(slowly, lambda _here: [there], patience_s=0.0, poke=poked.set)
@@ -115,6 +117,23 @@ def test_a_slow_host_is_heard_of_later(sites):
     goes_on.set()
     assert poked.wait(LONG_S)
     assert both(here).did == 2
+
+
+def test_others_go_on_while_this_host_is_slow(sites):
+    """What is due there is done, however long this host's own tick takes."""
+    here, there = sites
+    twice, ticked = threading.Event(), []
+
+    def slowly(site, **_paused):
+        if site.host == FIRST:
+            assert twice.wait(LONG_S)
+        else:
+            ticked.append(site.host)
+            if len(ticked) == 2:
+                twice.set()
+        return Ticked(site.clock.now(), next_at=site.clock.now(), did=1)
+
+    assert SideBySide(slowly, lambda _here: [there], patience_s=LONG_S)(here).did == 1 + len(ticked)
 
 
 def test_a_newer_inventory_ends_all_and_another_one_its_host(sites):
