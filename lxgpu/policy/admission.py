@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from lxgpu.figures import n_gpus
 from lxgpu.model.assignment import AssignmentState
-from lxgpu.model.gpu import is_part
-from lxgpu.model.layout import in_parts
+from lxgpu.model.gpu import is_part, profile_of
+from lxgpu.model.layout import in_parts, kind
 from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Entitlement, Policy
 from lxgpu.model.request import GpuRequest
 from lxgpu.model.snapshot import Snapshot
-from lxgpu.policy.lookup import parts_by_instance
+from lxgpu.policy.lookup import parts_by_instance, requests_by_owner
 from lxgpu.policy.tables import once
 from lxgpu.policy.tally import tally
 
@@ -90,6 +90,14 @@ def _parts(snapshot: Snapshot, request: GpuRequest) -> Iterator[Reason]:
     mine = parts_by_instance(snapshot.records.assignments).get(request.instance, ())
     if any(row.state is not AssignmentState.QUARANTINED for row in mine):
         yield Reason("one_part", f"{request.instance} has a part of a card already, and no container has two")
+        return
+    queued = requests_by_owner(snapshot.records.reservations).get(request.owner, ())
+    asked = {kind(request.model).part, *map(profile_of, request.uuids)} - {""}
+    waits = {kind(row.model).part for row in queued if row.instance == request.instance} - {"", *asked}
+    if waits and any(map(profile_of, waits | asked)):  # a slice of another kind would keep it waiting for ever
+        yield Reason(
+            "one_part", f"{request.instance} waits for {', '.join(sorted(waits))}, and no container has two parts"
+        )
 
 
 def _may_use(snapshot: Snapshot, class_name: str, person: str) -> bool:

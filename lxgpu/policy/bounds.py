@@ -89,11 +89,24 @@ def over_parts(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:
     name, person, but = asked.request.instance, asked.request.owner, asked.but
     if any(in_parts(row.model) and row.instance == name for row in _waiting(snapshot, person, but)):
         yield Reason("one_part", f"{name} waits for a part of a card already, and no container has two")
+    if asked.request.at is None and (own := _in_its_own_way(snapshot, asked.request)):
+        yield Reason("one_part", f"{name} has {own}, and no container has another part of the same card")
+        return
     mine = [row for row in booked(snapshot, person, but) if row.instance == name and in_parts(row.pool or row.model)]
     for start, until in asked.times:
         if _most(mine, start, until):
             text = f"{name} has a part of a card booked at that time, and no container has two"
             yield Reason("one_part", text)
+
+
+def _in_its_own_way(snapshot: Snapshot, request: ReserveRequest) -> str:
+    """The part that the container has, where that alone would keep it waiting: another kind, of each card there is."""
+    held = {row.slot.gpu for row in by_instance(snapshot.records.assignments).get(request.instance, ())}
+    parts = [gpu for gpu in snapshot.seen.gpus if gpu.uuid in held and gpu.divided]
+    fitting = [gpu for gpu in snapshot.seen.gpus if fits(gpu.model, request.model)]
+    if not fitting or not {gpu.card for gpu in fitting} <= {gpu.card for gpu in parts} or set(fitting) & set(parts):
+        return ""
+    return ", ".join(gpu.uuid for gpu in parts)
 
 
 def over_hours(snapshot: Snapshot, asked: Asked) -> Iterator[Reason]:

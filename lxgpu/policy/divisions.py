@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from lxgpu.model.plan import Reason
 from lxgpu.model.quota import Policy
 from lxgpu.model.slices import in_slices, profiles
 from lxgpu.model.snapshot import Observation, Records, Snapshot
-from lxgpu.policy.calendar import Skyline, capacity, promises
+from lxgpu.policy.calendar import Skyline, capacity, out_of_service, promises
 
 HELD = "held"
 
@@ -87,9 +88,10 @@ def _obstacles(snapshot: Snapshot, card: Card, wanted: str) -> Iterator[Reason]:
     stuck = [row for row in snapshot.records.slots if row.slot.card == card.uuid and row.quarantine]
     for record in stuck:
         yield Reason("quarantined", f"{record.slot} is in quarantine: {record.quarantine}")
-    for pool in sorted({gpu.model for gpu in snapshot.seen.gpus if gpu.card == card.uuid}):
-        goes = sum(gpu.card == card.uuid and gpu.model == pool for gpu in snapshot.seen.gpus)
-        room = capacity(snapshot, pool) - (0 if card.closed else goes)
+    unfit = out_of_service(snapshot)
+    going = Counter(gpu.model for gpu in snapshot.seen.gpus if gpu.card == card.uuid and gpu.uuid not in unfit)
+    for pool, goes in sorted(going.items()):
+        room = capacity(snapshot, pool) - goes
         if Skyline(room, promises(snapshot, snapshot.seen.host, pool)).free(snapshot.now, None) < 0:
             yield Reason("booked", f"bookings of {short_model(pool)} need it; lxgpu reservations lists them")
     if wanted and in_parts(card.model):

@@ -80,6 +80,9 @@ def _settle(site: Site, card: Card, boot_id: str) -> bool:
     with site.locks.hold(f"card-{card.uuid}", wait_s=LOCK_WAIT_S) as held:
         if not held:
             raise LxgpuError("conflict", f"another lxgpu is at work on {card.uuid}", fix="repeat in a moment")
+        before = site.inventory.read().card(card.uuid)
+        if before is None or before.layout != card.layout:
+            return False  # whoever was at work on it has changed it
         if in_slices(card.layout):
             wrong = misfit(site, card.uuid, card.layout)
             if wrong is not None:

@@ -304,4 +304,4 @@ TestTaking.settings = settings(
 TestTakingParts = TakingParts.TestCase
 TestTakingParts.settings = settings(TestTaking.settings, max_examples=max(1, RUNS // 4))
 TestTakingSlices = TakingSlices.TestCase
-TestTakingSlices.settings = settings(TestTaking.settings, max_examples=max(1, RUNS // 10))
+TestTakingSlices.settings = settings(TestTaking.settings, max_examples=max(1, RUNS // 20))

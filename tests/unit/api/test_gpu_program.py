@@ -327,6 +327,21 @@ def test_run_with_a_part_waits_for_a_part(guests, inside):
     assert "waits for a part of a GPU (0.25 or more), 0 here" in err
 
 
+def test_a_slice_is_asked_for_by_its_profile(guests, inside):
+    """Another profile is none, nor is a share of a card or a whole one; a share may be a slice that is large enough."""
+    guests.uses.give("alice", "GPU-1", "GPU-2/1-1g.5gb")
+    for asked in ("1g.10gb", "0.25"):
+        ran = inside.gpu("run", "--gpus", asked, "--", "true")
+        assert ran.stderr.startswith("error[not_held] you hold no such part of a GPU, and nobody asked for more")
+    assert inside.gpu("run", "--gpus", "2", "--", "true").stderr.startswith("error[not_held] you hold 1 of 2")
+    guests.uses.give("alice", "GPU-2/1-2g.10gb")
+    for asked in ("2g.10gb", "0.25"):
+        assert inside.gpu("run", "--gpus", asked, "--", "sh", "-c", "exit 3").returncode == 3
+    ran = inside.gpu("reserve", "3g.20gb", "--for", "2h")
+    assert [asked[2:6] for asked in guests.uses.asked if asked[0] == "reserve"] == [(1, 7200, None, "* 3g.20gb")]
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_run_refuses_more_than_can_ever_be_held(guests, inside):
     """As the daemon says it, with or without a time."""
     for words in ([], ["--for", "4h"]):

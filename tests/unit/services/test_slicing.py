@@ -8,12 +8,14 @@ import pytest
 from fakes.site import lab_policy, make_gpus, make_site, newcomer
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.request import GpuRequest
+from lxgpu.model.request import GpuRequest, ReserveRequest
 from lxgpu.model.rules import CardRule, Mode
 from lxgpu.services import dividing, lending, observe
 from lxgpu.services.cards import card_views
 from lxgpu.services.power import restart
 from lxgpu.services.rebuild import rebuild
+from lxgpu.services.reserve import reserve
+from lxgpu.services.slicing import settle_slices
 from lxgpu.services.tick import tick
 from lxgpu.services.verify import verify
 
@@ -109,6 +111,31 @@ def test_a_slice_is_proven_free_by_its_own_processes(site):
     assert states(site)["1-3g.20gb"] == "free"
 
 
+def test_nobody_waits_for_what_their_own_slice_keeps_from_them(site):
+    """A container has one part of a card: who has one does not queue for another kind, nor the other way about."""
+    tick(site)
+    lend(site, "alice", "2g.10gb")
+    lend(site, "bob", "3g.20gb")
+    with pytest.raises(LxgpuError) as refused:
+        reserve(site, wish("alice", "3g.20gb"))
+    assert (refused.value.code, "2-2g.10gb" in said(refused.value)) == ("one_part", True)
+    lending.release(site, "alice", count=None)
+    assert reserve(site, wish("alice", "3g.20gb")).reservations[0].state.value == "waiting"
+    with pytest.raises(LxgpuError) as refused:
+        lend(site, "alice", "2g.10gb")
+    assert (refused.value.code, "waits for 3g.20gb" in said(refused.value)) == ("one_part", True)
+
+
+def said(error):
+    """What an error says, with its reasons."""
+    return " ".join([error.brief, *error.why])
+
+
+def wish(name, profile):
+    """As `lxgpu reserve NAME --mig PROFILE --for 1h` asks."""
+    return ReserveRequest(name, "", 1, 3600, model=f"* {profile}")
+
+
 @pytest.mark.parametrize("when", ["make", "make:late"])
 def test_a_change_that_is_cut_off_is_finished_by_the_next_look(site, when):
     """Killed before or after the card was divided: nothing of it is lent meanwhile, and then all of it."""
@@ -131,7 +158,6 @@ def test_a_change_that_was_taken_back_leaves_no_slices(site, rules):
     with pytest.raises(Killed):
         dividing.divide_now(site, CARD)
     rules.clear()
-    tick(site)
     tick(site)
     assert CARD not in site.probe.sliced
     assert states(site) == {"": "free"}
@@ -216,6 +242,18 @@ def test_who_holds_a_slice_that_comes_back_under_other_numbers_gets_these(site):
     assert old
     assert caps(site, "alice").isdisjoint(caps(site, "bob"))
     assert verify(site) == ()
+
+
+def test_who_comes_late_to_a_card_that_was_changed_meanwhile_leaves_it(site, rules):
+    """A look from before the change: the card is whole by now, and stays it."""
+    tick(site)
+    site.probe.boot = "boot-2"
+    late = observe.snapshot(site, readings=True)
+    rules.clear()
+    tick(site)
+    assert settle_slices(site, late) == 0
+    assert CARD not in site.probe.sliced
+    assert states(site) == {"": "free"}
 
 
 def test_a_card_that_was_put_into_mig_mode_by_hand_is_lent_to_nobody(site, rules):
