@@ -1,4 +1,4 @@
-"""Folders of this host, packed and unpacked by tar with the rights of who calls: root's are nobody's to lend.
+"""Folders and files of this host, packed, unpacked and kept with the rights of who calls: root's are nobody's to lend.
 
 Who may run lxgpu by sudo reads and writes here what they could read and write without it. Whatever a container hands
 back, tar takes no path out of the folder, and follows no link that came with it.
@@ -7,16 +7,21 @@ back, tar takes no path out of the folder, and follows no link that came with it
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
 from lxgpu.errors import LxgpuError
 
 _MOST = 4096
+_SOON_S = 10.0
+_WELL = frozenset({0, -signal.SIGPIPE})
+"""How tar ends that did its work; by SIGPIPE, when who read had all that it wanted."""
 
 
 @contextmanager
@@ -45,33 +50,67 @@ def unpacked(folder: str) -> Iterator[int]:
 
 
 @contextmanager
-def _tar(words: Sequence[str], folder: str, **ends: Any) -> Iterator[subprocess.Popen[bytes]]:  # noqa: ANN401 -- Popen's
+def kept(path: str) -> Iterator[int]:
+    """A descriptor to write to; at the end all of it is in a new file, which only the caller reads, or nothing is.
+
+    Raises:
+        LxgpuError: `usage`: it cannot be written, or something of that name is there.
+    """
+    part = f"{path}.{secrets.token_hex(4)}.part"
+    try:
+        with _program(["sh", "-c", 'set -C; umask 077; exec cat >"$0"', part], path, stdin=subprocess.PIPE) as program:
+            assert program.stdin is not None  # noqa: S101 - asked for
+            yield program.stdin.fileno()
+        # Moved by the caller's rights as well, and never over anything.
+        with _program(["sh", "-c", 'mv -nT -- "$0" "$1" && test ! -e "$0"', part, path], path):
+            pass
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+def _tar(words: Sequence[str], folder: str, **ends: int) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    return _program(["tar", *words], folder, **ends)
+
+
+@contextmanager
+def _program(words: Sequence[str], folder: str, **ends: Any) -> Iterator[subprocess.Popen[bytes]]:  # noqa: ANN401 -- Popen's
     with TemporaryFile() as said:
         try:
             # A group of its own, which Ctrl-C does not reach.
-            program = subprocess.Popen(["tar", *words], stderr=said, process_group=0, **_caller(), **ends)
+            program = subprocess.Popen(words, stderr=said, process_group=0, **_caller(), **ends)
         except OSError as error:
             raise LxgpuError("usage", f"{folder} cannot be handed over", why=error.strerror or str(error)) from error
-        whole = False
         try:
             yield program
-            whole = True
+            _end(program)
+        except (LxgpuError, OSError):
+            _end(program, within_s=_SOON_S)
+            if program.returncode in {*_WELL, -signal.SIGKILL}:
+                raise  # else what ended by itself is why the rest went wrong
         finally:
-            for end in (program.stdin, program.stdout):
-                if end is not None:
-                    with suppress(OSError):
-                        end.close()
-            if not whole:
-                program.kill()
-            program.wait()
-        if program.returncode not in {0, -signal.SIGPIPE}:  # whoever read had all that it wanted
+            _end(program, within_s=0)
+        if program.returncode not in _WELL:
             said.seek(0)
             raise LxgpuError(
                 "usage",
                 f"{folder} cannot be handed over whole",
-                why=said.read(_MOST).decode(errors="replace").splitlines()[:5] or f"tar: status {program.returncode}",
-                fix="give a folder that the account behind sudo may read and write",
+                why=said.read(_MOST).decode(errors="replace").splitlines()[:5]
+                or f"{words[0]}: status {program.returncode}",
+                fix="give a folder that the account behind sudo may read and write, and that has room",
             )
+
+
+def _end(program: subprocess.Popen[bytes], *, within_s: float | None = None) -> None:
+    """Nothing more comes for it; it ends by itself, or is ended after that time."""
+    for end in (program.stdin, program.stdout):
+        if end is not None:
+            with suppress(OSError):
+                end.close()
+    try:
+        program.wait(within_s)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
 
 
 def _caller() -> dict[str, Any]:

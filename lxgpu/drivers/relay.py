@@ -59,6 +59,10 @@ class PipeRelay:
         """A folder as tar has it."""
         return carriage.packed(folder)
 
+    def kept(self, path: str) -> AbstractContextManager[int]:
+        """A new file with what is written there."""
+        return carriage.kept(path)
+
     def unpacked(self, folder: str) -> AbstractContextManager[int]:
         """What tar writes there is put into the folder."""
         return carriage.unpacked(folder)

@@ -60,5 +60,8 @@ class Relay(Protocol):
         Error `usage`: it cannot be read, whole or at all.
         """
 
+    def kept(self, path: str) -> AbstractContextManager[int]:
+        """A descriptor; what is written there is in a new file at the end, or none is there. Error `usage`."""
+
     def unpacked(self, folder: str) -> AbstractContextManager[int]:
         """A descriptor; what tar writes to it is put into the folder with the same rights. Error `usage`."""

@@ -23,6 +23,24 @@ class Outcome:
     error: LxgpuError | None = None
 
 
+def each(work: Callable[[str], None], names: Sequence[str], *, workers: int) -> dict[str, LxgpuError]:
+    """Do it for every name, several at once; the errors by name, in the order of the names."""
+
+    def one(name: str) -> LxgpuError | None:
+        try:
+            work(name)
+        except LxgpuError as error:
+            return error
+        return None
+
+    if len(names) == 1:  # in this thread, so that Ctrl-C reaches it
+        error = one(names[0])
+        return {} if error is None else {names[0]: error}
+    with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
+        found = zip(names, pool.map(one, names), strict=True)
+        return {name: error for name, error in found if error is not None}
+
+
 def create_many(
     sites: Callable[[CreateRequest], Site],
     requests: Sequence[CreateRequest],

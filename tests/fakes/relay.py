@@ -9,13 +9,14 @@ from lxgpu.ports import Call, Streams
 
 
 class FakeRelay:
-    """`ports.Relay`: `carried` are the programs, `status` is how the next ones end, `during` is called while one runs.
+    """`ports.Relay`: `carried` are the programs, `during` is called while one runs.
 
+    `status` is how the next ones end, `packing` those that carry folders and files.
     `interrupted`: a signal comes before there is a program.
     """
 
-    def __init__(self, *, status: int = 0, during: Callable[[Call], None] | None = None) -> None:
-        self.status = status
+    def __init__(self, *, status: int = 0, packing: int = 0, during: Callable[[Call], None] | None = None) -> None:
+        self.status, self.packing = status, packing
         self.during = during
         self.interrupted = False
         self.carried: list[tuple[Call, Streams | None]] = []
@@ -45,13 +46,19 @@ class FakeRelay:
         call.start()
         if self.during is not None:
             self.during(call)
-        return self.status if streams is None else 0
+        return self.status if streams is None else self.packing
 
     @contextmanager
     def packed(self, folder: str) -> Iterator[int]:
         """Nothing to read."""
         self.handed.append(f"in {folder}")
         yield 0
+
+    @contextmanager
+    def kept(self, path: str) -> Iterator[int]:
+        """Nowhere to write; the name is remembered when all went well."""
+        yield 0
+        self.handed.append(f"kept {path}")
 
     @contextmanager
     def unpacked(self, folder: str) -> Iterator[int]:

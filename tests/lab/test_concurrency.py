@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,3 +119,26 @@ def test_take_and_give_at_once(house: House) -> None:
     if one in house.instances():
         house.ok("delete", one, "--purge", "--yes")
     house.settled()
+
+
+def test_a_class_is_over(house: House, tmp_path: Path) -> None:
+    """One command hands every home in as an archive, and takes the containers away; one that is stopped stays."""
+    names = sorted(name for name in house.instances() if name.startswith("s"))[-3:]
+    assert len(names) == 3
+    house.ok("stop", names[0], "--yes")
+    for name in names[1:]:
+        house.sh(name, f"echo of {name} > /home/{name}/work.txt")
+    file, homes = tmp_path / "class.csv", tmp_path / "homes"
+    file.write_text("name\ngone\n" + "\n".join(names) + "\n")
+    homes.mkdir()
+    ran = house.run("delete", "--from", str(file), "--homes", str(homes), "--yes")
+    assert (ran.status, ran.error) == (10, "partly_failed"), ran.err
+    assert f"{names[0]} does not run" in ran.err
+    assert "not there any more: gone" in ran.err
+    assert sorted(path.name for path in homes.iterdir()) == [f"{name}.tar.gz" for name in names[1:]]
+    for name in names[1:]:
+        with tarfile.open(homes / f"{name}.tar.gz") as archive:
+            found = archive.extractfile(f"{name}/work.txt")
+            assert found is not None
+            assert found.read() == f"of {name}\n".encode()
+    assert {name for name in names if name in house.instances()} == {names[0]}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lxgpu.drivers.carriage import packed, unpacked
+from lxgpu.drivers.carriage import kept, packed, unpacked
 from lxgpu.errors import LxgpuError
 
 NOBODY = 65534
@@ -98,3 +98,54 @@ def test_where_the_caller_may_not_write_nothing_is_written(tmp_path):
     with pytest.raises(LxgpuError):
         put(tmp_path, archive(("x", b"evil")))
     assert not list(tmp_path.iterdir())
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Write it there."""
+    with kept(str(path)) as target, open(target, "wb", closefd=False) as stream:
+        stream.write(content)
+
+
+def test_what_is_kept_is_there_whole_and_only_for_who_asked(tmp_path):
+    """A new file of mode 600, and nothing beside it."""
+    keep(tmp_path / "a b.tar", bytes(1000))
+    assert (tmp_path / "a b.tar").read_bytes() == bytes(1000)
+    assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("a b.tar", 0o600)]
+
+
+def test_what_breaks_off_leaves_nothing(tmp_path):
+    """Ctrl-C too."""
+
+    def broken() -> None:
+        with kept(str(tmp_path / "x")) as target:
+            os.write(target, b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("there", ["older", "nowhere/x"])
+def test_nothing_is_kept_over_something_or_nowhere(tmp_path, there):
+    """What was there stays as it was."""
+    (tmp_path / "older").write_text("older")
+    with pytest.raises(LxgpuError) as refused:
+        keep(tmp_path / there, b"newer" * 100_000)
+    assert refused.value.code == "usage"
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["older"]
+
+
+@pytest.mark.usefixtures("nobody")
+def test_what_is_kept_is_kept_with_the_rights_of_the_person_behind_sudo(tmp_path):
+    """Where they may not write, nothing is written; where they may, it is theirs."""
+    mine, open_to_all = tmp_path / "mine", tmp_path / "open"
+    for folder, mode in ((mine, 0o755), (open_to_all, 0o777)):
+        folder.mkdir()
+        folder.chmod(mode)
+    for up in (tmp_path, *tmp_path.parents[:2]):
+        up.chmod(up.stat().st_mode | 0o111)
+    with pytest.raises(LxgpuError):
+        keep(mine / "x", bytes(1_000_000))
+    keep(open_to_all / "x", b"x")
+    assert (list(mine.iterdir()), (open_to_all / "x").stat().st_uid) == ([], NOBODY)
