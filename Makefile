@@ -29,7 +29,7 @@ demo-down: venv ## take the demo away again
 .PHONY: test
 test: venv ## every test, those on a real LXD included
 	@LXGPU_MACHINE_RUNS=$${LXGPU_MACHINE_RUNS:-1000} LXGPU_DAY_RUNS=$${LXGPU_DAY_RUNS:-20} \
-		$(BIN)/python -m pytest -q $(SHARED) --timeout 300 --ignore tests/hosts
+		$(BIN)/python -m pytest -q $(SHARED) --timeout 600 --ignore tests/hosts
 
 .PHONY: test-hosts
 test-hosts: $(HOSTS) ## the roles of ansible/ on a bare Debian, twice, and their playbooks on a lab (minutes; the network)

@@ -35,6 +35,8 @@ class ReservationState(StrEnum):
     __hash__ = str.__hash__  # the hash of Enum is Python code, and states are asked for in sets all the time
 
 
+ASAP = "asap"
+"""The mark in `Reservation.told` of a request whose turn has come: it was not booked ahead."""
 PENDING = frozenset({ReservationState.WAITING, ReservationState.SCHEDULED, ReservationState.PREPARING})
 """Before the cards are there: it can be cancelled without a trace."""
 OPEN = PENDING | {ReservationState.ACTIVE}
@@ -87,6 +89,11 @@ class Reservation:
     def pending(self) -> bool:
         """Whether it waits for its cards."""
         return self.state in PENDING
+
+    @property
+    def asap(self) -> bool:
+        """Whether it was a request whose turn has come: no time of the clock was asked for, but so much of it."""
+        return bool(self.told.get(ASAP))
 
     @property
     def preferred(self) -> tuple[Slot, ...]:

@@ -9,6 +9,7 @@ from lxgpu.policy.desk import Agenda, Desk
 from lxgpu.policy.fewer import let_go
 from lxgpu.policy.handing import hand_over
 from lxgpu.policy.heralds import herald
+from lxgpu.policy.resting import let_rest
 from lxgpu.policy.supplying import meet
 from lxgpu.policy.trimming import trim_surplus
 from lxgpu.policy.yielding import settle_warned
@@ -28,6 +29,7 @@ def work_out(desk: Desk, *, paused: bool = False) -> Desk:
     close_over(desk, paused=paused)
     let_go(desk)
     if not paused:
+        let_rest(desk)
         settle_warned(desk)
     settle_claims(desk)
     trim_surplus(desk)

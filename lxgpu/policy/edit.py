@@ -10,7 +10,6 @@ from lxgpu.model.request import ReserveRequest
 from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.snapshot import Snapshot
 from lxgpu.policy.booking import admit_booking, room
-from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.reserve import Decided, no_place, scheduled
 from lxgpu.policy.retold import retold
 
@@ -94,6 +93,6 @@ def _wait(row: Reservation) -> timedelta:
 
     Its end has room for that wait, and its length is what it was asked for.
     """
-    if row.state is not ReservationState.PREPARING or not row.told.get(ASAP) or not (row.start and row.until):
+    if row.state is not ReservationState.PREPARING or not row.asap or not (row.start and row.until):
         return timedelta(0)
     return max(timedelta(0), row.until - row.start - timedelta(seconds=row.duration_s))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from lxgpu.model.assignment import ATTACHED, KEPT, AssignmentState
 from lxgpu.model.changed import changed
 from lxgpu.model.gpu import is_part
-from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.reservation import ASAP, Kind, Reservation, ReservationState
 from lxgpu.policy import words
 from lxgpu.policy.calendar import Skyline, capacity, promises
 from lxgpu.policy.closing import busy
@@ -17,7 +17,6 @@ from lxgpu.policy.noshow import outlasts
 from lxgpu.policy.outlook import until_for_lease
 from lxgpu.policy.pending import adoptable
 from lxgpu.policy.placement import unlendable
-from lxgpu.policy.preemption import ASAP
 
 LONGEST_WAIT_S = 60
 
@@ -38,7 +37,7 @@ def _may_begin(desk: Desk, row: Reservation) -> bool:
     """Whether the time of what is got ready has come."""
     if row.start is None or row.start <= desk.now or row.kind is Kind.RETURN:
         return True
-    return bool(row.told.get(ASAP)) and _ready(desk, row) and _begins_sooner(desk, row)
+    return row.asap and _ready(desk, row) and _begins_sooner(desk, row)
 
 
 def _begins_sooner(desk: Desk, row: Reservation) -> bool:
@@ -129,7 +128,7 @@ def _begin(desk: Desk, row: Reservation) -> None:
         desk.tell("returned", row.instance, about=row.id, facts={"gpus": gpus, "until": until})
         return
     begun = changed(row, state=ReservationState.ACTIVE, kind=Kind.BOOKING)
-    if row.told.get(ASAP):
+    if row.asap:
         begun = changed(begun, start=desk.now, until=_whole_time(desk, row))
         for item in there:
             if not outlasts(item, row):

@@ -15,7 +15,6 @@ from lxgpu.policy import words
 from lxgpu.policy.desk import Desk
 from lxgpu.policy.idleness import takeable_at, warnings_due
 from lxgpu.policy.pending import ahead_s, need_of
-from lxgpu.policy.preemption import ASAP
 from lxgpu.policy.retold import AHEAD, ENDS, STARTS
 from lxgpu.policy.supply import Supply, longest_lead_s, supply
 
@@ -30,7 +29,7 @@ _TIMED = (*sorted(_AHEAD), ReservationState.ACTIVE)
 def herald(desk: Desk) -> None:
     """Everything that it is time to say."""
     for row in desk.mine(_TIMED):
-        if row.kind is Kind.BOOKING and row.state in _AHEAD and row.start and not row.told.get(ASAP):
+        if row.kind is Kind.BOOKING and row.state in _AHEAD and row.start and not row.asap:
             _before(desk, row, row.start)
         elif row.state is ReservationState.ACTIVE and row.until:
             _at_the_end(desk, row, row.until)

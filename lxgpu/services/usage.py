@@ -17,7 +17,6 @@ from lxgpu.model.reservation import Kind, Reservation, ReservationState
 from lxgpu.model.rules import IdleRules
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import Sample
-from lxgpu.policy.preemption import ASAP
 from lxgpu.services.cardhours import HOUR_US, Had, Piece, pieces
 from lxgpu.services.oldnames import Names
 
@@ -152,7 +151,7 @@ class Tally:
     def _wish(self, row: Reservation) -> None:
         """Bookings by how they ended, and how long a request waited for its cards, which made a booking of it."""
         booked = row.kind is Kind.BOOKING and (row.closed_at is None or row.closed_at >= self._since)
-        soon = row.kind is Kind.REQUEST or bool(row.told.get(ASAP))
+        soon = row.kind is Kind.REQUEST or row.asap
         begun = row.start is not None and row.start >= self._since and row.state in _BEGUN
         if not booked and not (soon and (row.pending or begun)):
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fastapi.responses import StreamingResponse
@@ -39,17 +39,18 @@ class Streams:
         self._open: dict[str, set[_Place]] = {}
         self._ended = asyncio.Event()
 
-    def open(self, whose: str, age: Callable[[Seen], str]) -> StreamingResponse | None:
+    def open(self, whose: str, age: Callable[[Seen], str], *, shows: str | None = None) -> StreamingResponse | None:
         """One more, of a session ("": of somebody without one); None when there are too many.
 
-        It has its place from now on. `age` makes the HTML of how old it all is.
+        It has its place from now on. `age` makes the HTML of how old it all is. `shows` are the marks (`Seen.marks`) of
+        what the page was made of: what looks different since, before the stream was there, is told first.
         """
         most = MOST_EACH if whose else MOST_ANYBODY
         if sum(map(len, self._open.values())) >= MOST or len(self._open.get(whose, ())) >= most:
             return None
         place = _Place(whose)
         self._open.setdefault(whose, set()).add(place)
-        return _Stream(self._events(place, age), lambda: self._left(place))
+        return _Stream(self._events(place, age, shows), lambda: self._left(place))
 
     def _left(self, place: _Place) -> None:
         self._open[place.whose].discard(place)
@@ -67,7 +68,7 @@ class Streams:
             place.over = True
         self._watch.wake()
 
-    async def _events(self, place: _Place, age: Callable[[Seen], str]) -> AsyncIterator[bytes]:
+    async def _events(self, place: _Place, age: Callable[[Seen], str], shows: str | None) -> AsyncIterator[bytes]:
         """`cards`, `calendar` and `mine` when that part looks different now, `age` with its HTML when that does.
 
         When its session is over all parts are named: the page asks for them, and is told to log in.
@@ -75,16 +76,17 @@ class Streams:
         seen, ends = self._watch.seen, time.monotonic() + LIFE_S
         said = age(seen)
         yield f"retry: {AGAIN_MS}\n".encode() + _event("age", said)
+        if shows is not None and shows != seen.marks:
+            for event in _different(dict(zip(PARTS, shows.split("-"), strict=False)), seen):
+                yield event
         while time.monotonic() < ends and not self._ended.is_set():
             now = await self._watch.next(seen.version, BEAT_S)
             if place.over or (place.whose and not await self._holds(place.whose)):
                 yield b"".join(_event(name, "over") for name in PARTS)
                 return
             if now.version != seen.version:
-                before = dict(seen.parts)
-                for name, mark in now.parts:
-                    if before.get(name) != mark:
-                        yield _event(name, str(now.version))
+                for event in _different(dict(seen.parts), now):
+                    yield event
             told, said = said, age(now)
             yield _BEAT if told == said else _event("age", said)
             seen = now
@@ -102,6 +104,10 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._left()
+
+
+def _different(before: Mapping[str, str], now: Seen) -> Iterator[bytes]:
+    return (_event(name, str(now.version)) for name, mark in now.parts if before.get(name) != mark)
 
 
 def _event(name: str, text: str) -> bytes:

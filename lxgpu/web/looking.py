@@ -82,5 +82,6 @@ def parts(app: FastAPI, web: Web) -> None:
     @app.get("/live")
     async def live(request: Request) -> Response:
         reader, taste = await reader_of(web, request), taste_of(request)
-        opened = web.streams.open(reader.session, lambda seen: web.parts.age(seen, taste))
+        shows = request.query_params.get("shows")
+        opened = web.streams.open(reader.session, lambda seen: web.parts.age(seen, taste), shows=shows)
         return opened or PlainTextResponse("too many pages are open\n", 429)

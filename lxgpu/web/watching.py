@@ -28,6 +28,11 @@ class Seen:
     found: Published | None = None
     parts: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def marks(self) -> str:
+        """The marks in one word, in the order of PARTS; empty where there are none."""
+        return "-".join(mark for _, mark in self.parts)
+
 
 class Watch:
     """Knows what is published now, and wakes who waits for the next."""

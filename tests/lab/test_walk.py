@@ -15,7 +15,7 @@ from lxgpu.errors import Exit, LxgpuError
 from lxgpu.lab import Lab
 from lxgpu.lab.jobs import JobSpec, start_job
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]  # the steps took five minutes on a busy machine
 
 STEPS = 200
 PEOPLE = ("alice", "bob", "carol")

@@ -16,7 +16,7 @@ from tunnel import ask, kernel, tunnel
 
 from lxgpu.lab import Lab, processes, state
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.lab
 MIB = 1 << 20
 MODEL = """
 import triton_python_backend_utils as triton

@@ -11,7 +11,6 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, Card
 from lxgpu.model.names import owner_by_name
 from lxgpu.model.reservation import Kind, Reservation
-from lxgpu.policy.preemption import ASAP
 from lxgpu.services.usage import Ground
 from lxgpu.simulate.jobs import NO_WORK, Burst, Job, Lab, Workload, in_time
 from lxgpu.simulate.readers.watching import Span, Watched
@@ -133,7 +132,7 @@ def _job(
 
 def _waited(wish: Reservation) -> bool:
     """Whether it waited for its cards from its making on; a booking for a later time did not."""
-    return wish.kind in _WAITED or bool(wish.told.get(ASAP))
+    return wish.kind in _WAITED or wish.asap
 
 
 def _waiting(wish: Reservation, ground: Ground, since: datetime) -> Job:

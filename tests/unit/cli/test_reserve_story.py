@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from dealings import policy, two_at_work, type_at
+from dealings import policy, two_at_work, type_at, work
 from fakes.site import newcomer
 from fakes.system import FakeClock
 from json_shapes import faults
@@ -42,6 +42,13 @@ class Town:
         assert document["schema"] == f"lxgpu.{noun}/v1"
         assert [text for item in document["items"] for text in faults(noun, item)] == []
         return document["items"]
+
+    def works(self, name):
+        """Somebody computes on all cards."""
+        for gpu in self.site.engine.cards:
+            work(self.site, name, gpu)
+            self.site.probe.utilization[gpu.uuid] = 90
+        self.go_on(1)
 
     def go_on(self, seconds):
         """Let time pass, with a tick each second."""
@@ -104,6 +111,7 @@ def test_who_cannot_have_cards_now_waits_and_is_told(lxgpu):
     """Exit 0: the place, why, and what to do; the queue and `why` tell what would have to change."""
     lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h")
     lxgpu.go_on(12)
+    lxgpu.works("bob")
     out, words = lxgpu("reserve", "carol", "--gpus", "1", "--for", "1h", "--note", "a paper")
     assert "waiting" in out
     assert re.search(r"1 GPU for carol waits as number \d in the line, likely from ", words)
@@ -277,6 +285,7 @@ def test_why_of_a_name_that_waits_says_for_what(lxgpu):
     """The same lines as `why ID` has: place, reason, and what would have to change."""
     lxgpu("reserve", "bob", "--gpus", "2", "--for", "4h")
     lxgpu.go_on(12)
+    lxgpu.works("bob")
     (made,) = lxgpu.items("reserve", "carol", "--gpus", "2", "--for", "1h", noun="reservations")
     assert made["state"] == "waiting"
     by_id = [(one["code"], one["text"]) for one in lxgpu.items("why", made["id"], noun="reasons")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from dealings import GRACE, go_on, two_at_work, wish
+from dealings import GRACE, go_on, two_at_work, wish, work
 from fakes.site import newcomer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,7 +162,11 @@ def test_waits_of_requests(tmp_path) -> None:
     go_on(site, 1)
     reserve(site, wish("carol", seconds=40))
     assert (of_site(site, start)["bob"].waiting, of_site(site, start)["carol"].waiting) == (1, 1)
-    go_on(site, 12)
+    go_on(site, 8)
+    for gpu in site.engine.cards:
+        work(site, "bob", gpu)
+        site.probe.utilization[gpu.uuid] = 90
+    go_on(site, 4)
     row = next(one for one in site.inventory.read().reservations if one.owner == "bob")
     took = int((row.start - row.created_at).total_seconds())
     found = of_site(site, start)

@@ -10,11 +10,10 @@ from lxgpu.errors import LxgpuError
 from lxgpu.model.assignment import Assignment, AssignmentState, Card
 from lxgpu.model.gpu import Slot
 from lxgpu.model.instance import Instance, InstanceState
-from lxgpu.model.reservation import Kind, Reservation, ReservationState
+from lxgpu.model.reservation import ASAP, Kind, Reservation, ReservationState
 from lxgpu.model.rules import IdleRules
 from lxgpu.model.snapshot import Records
 from lxgpu.model.usage import Sample
-from lxgpu.policy.preemption import ASAP
 from lxgpu.services.usage import Ground
 from lxgpu.simulate.engine import play
 from lxgpu.simulate.floor import Floor

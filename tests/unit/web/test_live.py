@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from lxgpu.web.live import MOST, MOST_ANYBODY, MOST_EACH, Streams
-from lxgpu.web.watching import Watch
+from lxgpu.web.watching import PARTS, Seen, Watch
 
 
 def streams(folder):
@@ -105,6 +105,32 @@ def test_a_session_that_is_over_gets_no_more(tmp_path, how):
     assert re.findall(r"event: (\w+)", told) == ["cards", "calendar", "mine"]
     assert others == [False, False]
     assert all(b"event: cards" not in part for parts in rest for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("shows", "told"),
+    [
+        (None, []),
+        ("1-2-3", []),
+        ("1-9-3", ["calendar"]),
+        ("", ["cards", "calendar", "mine"]),
+        ("1-2-3-4-\u00e9", []),
+        ("9", ["cards", "calendar", "mine"]),
+    ],
+)
+def test_what_changed_between_the_page_and_its_stream_is_told_first(tmp_path, shows, told):
+    """A page says what it was made of; one that comes again after a while does so too."""
+
+    async def heard():
+        watch = Watch(tmp_path)
+        watch.seen = Seen(7, None, tuple(zip(PARTS, "123", strict=True)))
+        found = Streams(watch, _held)
+        stream = found.open("alice-session", lambda _seen: "age", shows=shows)
+        coming = [await anext(stream.body_iterator) for _ in range(1 + len(told))]
+        found.end()
+        return b"".join([*coming, *await _rest(stream.body_iterator)]).decode()
+
+    assert re.findall(r"event: (\w+)", asyncio.run(heard()))[1:] == told
 
 
 async def _rest(parts):
