@@ -82,8 +82,10 @@ def gpu_columns(
 
     noted = (Column("NOTE", note),) if form == "csv" or any(notes.values()) else ()
     whole = (Column("UUID", "uuid", wide=True),) if form == "wide" else ()
+    hosts = (Column("HOST", "host"),) if len({view.host for view in views}) > 1 else ()
     return (
         Column("GPU", _lent if people else "uuid", text=lambda uuid: names.get(uuid) or str(uuid)),
+        *hosts,
         Column("MODEL", model if people else "model", text=short_model),
         Column("STATE", _of_slots("state")),
         Column("HOLDER", _of_slots("holder")),

@@ -66,3 +66,9 @@ INSTANCE_COLUMNS = (
     Column("EXPIRES", "expires", text=_day, wide=True),
 )
 """Containers, one a line. LEASE is what is left of the lease that ends first."""
+
+
+def with_host(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The same with the host behind the name, for a list of several hosts' containers."""
+    name, *others = (column for column in columns if column.header != "HOST")
+    return name, Column("HOST", "host"), *others

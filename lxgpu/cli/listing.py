@@ -8,7 +8,7 @@ import click
 
 from lxgpu.cli import params
 from lxgpu.cli.columns import gpu_columns, in_lines
-from lxgpu.cli.instance_columns import INSTANCE_COLUMNS
+from lxgpu.cli.instance_columns import INSTANCE_COLUMNS, with_host
 from lxgpu.cli.published import instead_of
 from lxgpu.cli.render import Output
 from lxgpu.cli.screen import Screen
@@ -61,7 +61,8 @@ def ls(out: Output, *, everything: bool, usage: bool) -> None:
         )
     ]
     items.sort(key=lambda item: str(item["name"]))
-    out.items("instances", items, INSTANCE_COLUMNS, empty=NOBODY)
+    columns = with_host(INSTANCE_COLUMNS) if len(found) > 1 else INSTANCE_COLUMNS
+    out.items("instances", items, columns, empty=NOBODY)
     wiring.remember_for_ls()
     for _, glance in found:
         _say_lost(out.screen, listing.lost(glance.records, glance.sightings or ()), listing.remedy(records))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lxgpu.config.settings import Settings
 from lxgpu.errors import LxgpuError
@@ -20,6 +22,11 @@ from lxgpu.services.looking import Glance, Look
 if TYPE_CHECKING:  # `ls` looks only, and loads no more than it needs
     from lxgpu.services.cards import Cards
     from lxgpu.services.views import InstanceView
+
+
+Found = TypeVar("Found")
+WITHIN_S = 15.0
+"""How long a command waits for other hosts: some have to be connected to first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +47,24 @@ class PlaceLook:
     look: Look
 
 
-def look_at_all(places: Sequence[Place], records: Records, *, at: datetime) -> tuple[PlaceLook, ...]:
-    """Cards, instances and one NVML sample of each, in their order."""
+def look_at_all(
+    places: Sequence[Place], records: Records, *, at: datetime, within_s: float = WITHIN_S
+) -> tuple[PlaceLook, ...]:
+    """Cards, instances and one NVML sample of each, in their order; what others do not tell in time is not known."""
     if len(places) == 1:
         alone = places[0]
         return (PlaceLook(alone, looking.look(alone.engine, alone.probe, records, host=alone.host, at=at)),)
 
-    def ask(place: Place) -> PlaceLook:
+    def ask(place: Place) -> Look:
         rows = _rows(places, records, place)
         seen = looking.look(place.engine, _Answering(place.probe), rows, host=place.host, at=at)
-        return PlaceLook(place, replace(seen, trouble=_of(place, seen.trouble)))
+        return replace(seen, trouble=_of(place, seen.trouble))
 
-    with ThreadPoolExecutor(max_workers=len(places)) as pool:
-        return tuple(pool.map(ask, places))
+    def late(place: Place) -> Look:
+        silent = Readings(error=f"{place.host} did not answer within {within_s:g} s")
+        return Look(_rows(places, records, place), None, silent, at, _late(place, within_s))
+
+    return tuple(map(PlaceLook, places, _side_by_side(places, ask, late, within_s)))
 
 
 def glance_at_all(
@@ -62,12 +74,14 @@ def glance_at_all(
     if len(places) == 1:
         return ((places[0], looking.glance(places[0].engine, records, with_state=with_state)),)
 
-    def ask(place: Place) -> tuple[Place, Glance]:
+    def ask(place: Place) -> Glance:
         found = looking.glance(place.engine, _rows(places, records, place), with_state=with_state)
-        return place, replace(found, trouble=_of(place, found.trouble))
+        return replace(found, trouble=_of(place, found.trouble))
 
-    with ThreadPoolExecutor(max_workers=len(places)) as pool:
-        return tuple(pool.map(ask, places))
+    def late(place: Place) -> Glance:
+        return Glance(_rows(places, records, place), None, _late(place, WITHIN_S))
+
+    return tuple(zip(places, _side_by_side(places, ask, late, WITHIN_S), strict=True))
 
 
 def cards_of(
@@ -121,6 +135,38 @@ def together(looks: Sequence[PlaceLook], records: Records, *, at: datetime) -> L
 def trouble_of(looks: Sequence[PlaceLook]) -> LxgpuError | None:
     """Why the first host that did not answer did not."""
     return next((one.look.trouble for one in looks if one.look.trouble), None)
+
+
+def _side_by_side(
+    places: Sequence[Place], ask: Callable[[Place], Found], late: Callable[[Place], Found], within_s: float
+) -> list[Found]:
+    """What all answer, in their order: the first in this thread, the others `within_s` from now, or what is `late`.
+
+    Raises what asking the first one raises, or another.
+    """
+    answers: dict[str, Future[Found]] = {place.host: Future() for place in places}
+
+    def work(place: Place) -> None:
+        try:
+            answers[place.host].set_result(ask(place))
+        except BaseException as error:  # noqa: BLE001 -- raised again where it is waited for
+            answers[place.host].set_exception(error)
+
+    ends = time.monotonic() + within_s
+    for place in places[1:]:  # they end with the process, whatever they wait for
+        threading.Thread(target=work, args=(place,), name=f"lxgpu-look-{place.host}", daemon=True).start()
+    found = [ask(places[0])]
+    for place in places[1:]:
+        try:
+            found.append(answers[place.host].result(timeout=max(0.0, ends - time.monotonic())))
+        except TimeoutError:
+            found.append(late(place))
+    return found
+
+
+def _late(place: Place, within_s: float) -> LxgpuError:
+    brief = f"{place.host}: it did not answer within {within_s:g} s"
+    return LxgpuError("unavailable", brief, fix=f"lxgpu host show {place.host}")
 
 
 def _rows(places: Sequence[Place], records: Records, place: Place) -> Records:

@@ -21,6 +21,8 @@ from lxgpu.services.site import Site
 from lxgpu.services.statusfile import DaemonView, Published
 from lxgpu.services.waitline import counts_since, lines
 
+OTHERS_S = 2.0
+"""So long other hosts are waited for: a slow one must not hold the daemon's turns up."""
 _EVENTS = 1000
 """So far back it is looked for whom a reservation displaced."""
 
@@ -29,8 +31,9 @@ def published(site: Site, daemon: DaemonView, others: Sequence[Place] = ()) -> P
     """Look, and write down what the commands that only look would show; `others` are the other hosts."""
     now, policy = site.clock.now(), site.policy()
     places = (Place(site.host, site.engine, site.probe, site.settings), *others)
-    looks = look_at_all(places, everywhere(site.inventory.read()), at=now)
-    look = together(looks, everywhere(site.inventory.read()), at=now)
+    records = everywhere(site.inventory.read())
+    looks = look_at_all(places, records, at=now, within_s=OTHERS_S)
+    look = together(looks, records, at=now)
     verdicts = {
         slot: verdict
         for one in looks

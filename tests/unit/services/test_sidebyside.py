@@ -80,6 +80,27 @@ def test_bookings_count_on_all_hosts(sites):
     assert refused.value.code == "over_limit"
 
 
+def test_a_tick_asks_each_engine_as_often_whatever_it_has(sites):
+    """One list a host, and no question for each container."""
+    here, there = sites
+    every(sites)
+    newcomer(here, "alice", gpus=1)
+    newcomer(there, "bob", gpus=1)
+    every(sites)
+    few = asked(sites)
+    for number in range(6):
+        newcomer(there, f"more-{number}", owner=f"more-{number}")
+    every(sites)
+    assert asked(sites) == few
+
+
+def asked(sites):
+    """How many requests a tick of both, after which nothing is left to do, is to each engine."""
+    before = [site.engine.requests for site in sites]
+    every(sites)
+    return [site.engine.requests - count for site, count in zip(sites, before, strict=True)]
+
+
 def test_a_host_that_does_not_answer_holds_up_no_other(sites):
     """It is told, nothing of it is decided, and what people have there stays theirs until it comes back."""
     here, there = sites
