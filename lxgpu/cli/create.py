@@ -11,11 +11,13 @@ from lxgpu.cli import mig, params
 from lxgpu.cli.rehearsal import rehearsed
 from lxgpu.cli.render import Output
 from lxgpu.errors import LxgpuError
+from lxgpu.model.onehost import everywhere
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lxgpu.model.request import CreateRequest
+    from lxgpu.ports import Progress
     from lxgpu.services.many import Outcome
     from lxgpu.services.site import Site
 
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 )
 @click.option("--image", default="", help="Image alias or fingerprint; that of the settings unless said.")
 @click.option(
-    "--host", default="", help="Which host, as `lxgpu host ls` names it; this one unless said, or with `any`."
+    "--host",
+    default="",
+    help="Which host; this one unless said, `any`: where it fits best.",
 )
 @click.option(
     "--ssh-key",
@@ -92,12 +96,31 @@ def create(
     with out.screen.steps(total=1 if name else None) as steps:
         site = hosts.site_on(steps.of(name or "batch"), host)
         requests = [one_wish(site, name, options)] if name else wishes_from(site, str(batch), options)
+        if host == "any" and hosts.several():
+            site = _any_host(requests, steps.of(name or "batch")) or site
         job = _Job(out=out, site=site, lenient=bool(options["lenient"]))
         if dry_run:
             job.rehearse(requests)
             return
         outcomes = job.run(requests, steps)
     job.show(requests, outcomes)
+
+
+def _any_host(requests: list[CreateRequest], say: Progress) -> Site | None:
+    """The host that suits one container best; nobody chooses for a whole class."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from lxgpu import hosts  # noqa: PLC0415
+    from lxgpu.services.placing import best_host  # noqa: PLC0415
+
+    if len(requests) != 1:
+        why = "any is for a single container"
+        raise LxgpuError(
+            "usage", "--host any does not go with --from", why=why, fix="--host HOST, as lxgpu host ls has it"
+        )
+    hasty = [replace(one, engine=place.engine) for one, place in zip(hosts.everyone(say), hosts.places(), strict=True)]
+    found = best_host(hasty, requests[0])
+    return hosts.site_on(say, found.host) if found else None
 
 
 @dataclass(slots=True)
@@ -122,7 +145,7 @@ class _Job:
         from lxgpu.services.recover import recover  # noqa: PLC0415
 
         recover(self.site)
-        there = {row.name for row in self.site.inventory.read().instances} if self.lenient else set()
+        there = {row.name for row in everywhere(self.site.inventory.read()).instances} if self.lenient else set()
         wanted = [request for request in requests if request.name not in there]
 
         def ended(outcome: Outcome) -> None:
@@ -142,7 +165,11 @@ class _Job:
     def _was_there(self, outcome: Outcome) -> bool:
         """Whether another command made it meanwhile, which --if-not-exists takes for done."""
         exists = outcome.error is not None and outcome.error.code == "exists"
-        return self.lenient and exists and self.site.inventory.read().instance(outcome.request.name) is not None
+        return (
+            self.lenient
+            and exists
+            and everywhere(self.site.inventory.read()).instance(outcome.request.name) is not None
+        )
 
     def show(self, requests: list[CreateRequest], outcomes: list[Outcome]) -> None:
         """What came of it: the containers that are there now on stdout, and an exit status that fits."""

@@ -177,6 +177,22 @@ def _settled(pair: Pair) -> bool:
     return not any(row.live for row in records.operations) and pair.holders() == live
 
 
+def test_a_host_that_hangs(pair: Pair) -> None:
+    """LXD there answers nobody: what it has is unknown, and on the other host everything goes on."""
+    pair.here.ok("attach", "bob", "--gpus", "1")
+    os.kill(pair.there.daemon(), signal.SIGSTOP)
+    try:
+        pair.here.ok("attach", "alice", "--gpus", "1")
+        assert (pair.of("alice")["state"], pair.of("bob")["state"]) == ("running", "unreachable")
+        pair.here.ok("create", "carol", "--host", "any", "--gpus", "1")
+        assert pair.of("carol")["host"] == pair.here.lab.name, "a host that does not answer is not chosen"
+    finally:
+        os.kill(pair.there.daemon(), signal.SIGCONT)
+    pair.here.ok("delete", "carol", "--purge", "--yes")
+    assert pair.of("bob")["state"] == "running"
+    assert len(pair.there.cards_of("bob")) == 1
+
+
 def test_a_host_is_drained(pair: Pair) -> None:
     """Nobody is given its cards, who has one keeps it, and the other host lends as before; opened, it lends again."""
     pair.here.ok("attach", "bob", "--gpus", "1")
