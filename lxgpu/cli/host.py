@@ -96,7 +96,7 @@ def drain(out: Output, name: str, *, at: When | None, note: str, dry_run: bool, 
     from lxgpu.services import draining  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = hosts.site_on(steps.of(name), name)
+        site = hosts.site_on(steps.of(name), _one(name))
         now = site.clock.now()
         begins = now if at is None else at.at(now=now, zone=site.policy().zone)
         meant = draining.Drain(site.host, begins, site.actor, note)
@@ -119,13 +119,20 @@ def open_(out: Output, name: str, *, dry_run: bool, yes: bool) -> None:
     from lxgpu.services import draining  # noqa: PLC0415
 
     with out.screen.steps(total=1) as steps:
-        site = hosts.site_on(steps.of(name), name)
+        site = hosts.site_on(steps.of(name), _one(name))
         if dry_run:
             out.plan(draining.plan_undrain(site))
             return
         count = draining.undrain(site)
         steps.done(name, f"cards opened: {count}" if count else "in service")
     _show_all(out)
+
+
+def _one(name: str) -> str:
+    """A host by its name: `any` is none."""
+    if name == "any":
+        raise LxgpuError("not_found", "any is no host", why="one host at a time is emptied", fix="lxgpu host ls")
+    return name
 
 
 def _show_all(out: Output) -> None:

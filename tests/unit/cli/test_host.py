@@ -72,6 +72,15 @@ def test_nothing_is_made_on_another_host_than_was_asked_for(hosts):
     assert "fix: --host gpu1" in done.stderr
 
 
+@pytest.mark.parametrize(("name", "why"), [("any", "one host at a time"), ("gpu2", "gpu2 is only looked at")])
+def test_only_a_host_of_which_cards_are_lent_is_drained(hosts, name, why):
+    """Not whichever there is, and none that is only looked at."""
+    for verb in ("drain", "open"):
+        done = hosts("host", verb, name)
+        assert done.returncode == 3
+        assert why in done.stderr
+
+
 def test_no_page_lists_what_people_do_not_call(lxgpu):
     """`lxgpu probe` is there, and has a page of its own."""
     assert "probe" not in lxgpu("--help").stdout
