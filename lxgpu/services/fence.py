@@ -164,6 +164,9 @@ def _nvml(gpu: Gpu, readings: Readings, *, shared: bool) -> FenceVerdict:
         return FenceVerdict(FenceState.UNKNOWN, why=f"NVML does not answer: {readings.error}")
     reading = readings.lent(gpu)
     if reading is not None and reading.fault == MISSING:
+        card = readings.of(gpu.card)
+        if not gpu.slice and card is not None and card.slices:
+            return FenceVerdict(FenceState.UNKNOWN, why="which of its card's MIG slices it is has yet to be found out")
         return FenceVerdict(FenceState.PROVEN)  # a MIG slice that is not there is held by nobody
     if reading is None or reading.fault:
         fault = "does not list it" if reading is None else f"says {reading.fault}"

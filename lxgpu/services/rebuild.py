@@ -12,17 +12,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from lxgpu.errors import LxgpuError
-from lxgpu.model.gpu import Slot
+from lxgpu.model.gpu import WHOLE, Slot
 from lxgpu.model.instance import Instance, InstanceState
 from lxgpu.model.operation import Identity
 from lxgpu.model.snapshot import Observation, Row
 from lxgpu.policy.exclusivity import holdings
+from lxgpu.policy.lent import lent
 from lxgpu.ports import Change, Server, Tx
 from lxgpu.services import instances, observe
 from lxgpu.services.configure import configure, picture, set_rule
 from lxgpu.services.identity import KEY_EPOCH, KEY_INVENTORY, declare, identity_of
 from lxgpu.services.readback import Found, read_back
 from lxgpu.services.site import Site
+from lxgpu.services.slicing import any_sliced, settle_slices
 
 
 def rebuild(site: Site) -> Found:
@@ -47,6 +49,7 @@ def rebuild(site: Site) -> Found:
     with site.write() as tx:
         _replace(tx, found, identity)
         tx.event("rebuilt", site.host, detail={"instances": len(found.instances), "troubles": found.troubles})
+    _find_slices(site, seen)
     _stamp(site, seen, found.instances, identity)
     return found
 
@@ -114,17 +117,29 @@ def _stamp(site: Site, seen: Observation, rows: Iterable[Instance], identity: Id
     Cards that an instance shows and the rows do not give it stay where they are: to take them is for `mend`, which
     ends what holds them, and proves them. A release that was cut short had set the rule already.
     """
-    shown: dict[str, set[Slot]] = defaultdict(set)
+    seen, shown = lent(seen, site.inventory.read()), defaultdict[str, set[Slot]](set)
     for one in holdings(seen):
         if one.ours and one.project == "default":
             shown[one.instance].add(Slot(one.uuid))
     for row in rows:
         if row.state in {InstanceState.READY, InstanceState.SUSPENDED}:
             wanted = picture(site, row.name, gpus=seen.gpus)
-            now = configure(site, wanted, operation="rebuild", attached=wanted.usable | shown[row.name])
+            parts = {slot.card for slot in wanted.usable if slot.part != WHOLE}
+            beside = {slot for slot in shown[row.name] if slot.card not in parts}
+            now = configure(site, wanted, operation="rebuild", attached=wanted.usable | beside)
             set_rule(site, wanted, now)
         else:
             instances.put(site, row.name, _epoch_change(str(identity.epoch)))
+
+
+def _find_slices(site: Site, seen: Observation) -> None:
+    """Which MIG slice is whose is known before anything is written to the containers that use them."""
+    snapshot = observe.of(site, seen, site.inventory.read())
+    try:
+        if any_sliced(snapshot):
+            settle_slices(site, snapshot)
+    except LxgpuError as error:
+        site.say(f"MIG slices are not to be had until the daemon finds them: {error.brief}")
 
 
 def _epoch_change(epoch: str) -> instances.Build:

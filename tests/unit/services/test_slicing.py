@@ -270,15 +270,31 @@ def test_a_card_that_was_put_into_mig_mode_by_hand_is_lent_to_nobody(site, rules
 
 
 def test_a_rebuilt_inventory_finds_the_slices_as_they_are(site):
-    """The layout and the holders come from LXD, the numbers from the card; nothing is made anew."""
+    """The layout and the holders come from LXD, the numbers from the card; a program that runs never notices."""
     tick(site)
     lend(site, "alice", "2g.10gb")
-    before = dict(site.probe.sliced)
+    before, mine = dict(site.probe.sliced), caps(site, "alice")
+    inside = site.engine.instance("alice").devices
     rebuild(site)
+    assert (site.engine.instance("alice").devices, caps(site, "alice")) == (inside, mine)
     tick(site)
     assert states(site) == {"1-3g.20gb": "free", "2-2g.10gb": "alice", "3-2g.10gb": "free"}
     assert site.probe.sliced == before
     assert verify(site) == ()
+
+
+def test_a_slice_that_is_not_known_yet_is_not_proven(site):
+    """Given back after a rebuild that could not ask the card: not free as long as somebody may be on it."""
+    tick(site)
+    lend(site, "alice", "2g.10gb")
+    (job,) = [site.probe.run(None, site.probe.sliced[CARD][1].nodes, memory_bytes=2**30)]
+    site.slicer.fails["make"] = LxgpuError("unavailable", "NVML does not answer")
+    rebuild(site)
+    with pytest.raises(LxgpuError) as refused:
+        lending.release(site, "alice", count=None, busy=True)
+    assert refused.value.code == "quarantined"
+    assert "has yet to be found out" in said(refused.value)
+    assert site.probe.alive(job)
 
 
 def test_a_card_becomes_whole_once_nobody_has_a_slice(site, rules):
