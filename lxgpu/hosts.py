@@ -148,10 +148,7 @@ def _on(here: Site, whole: Inventory, host: str) -> Site:
     from lxgpu.services.useline import UseLines  # noqa: PLC0415
     from lxgpu.services.watch import Watch  # noqa: PLC0415
 
-    chosen = next((one for one in wiring.settings().lending if one.name == host), None)
-    if chosen is None:
-        why = "containers of the inventory are there, and the settings do not name it any more"
-        raise LxgpuError("unavailable", f"the host {host} is not in the settings", why=why, fix="lxgpu config show")
+    chosen = next(one for one in wiring.settings().lending if one.name == host)
     settings = wiring.settings().on(chosen)
     return replace(
         here,
