@@ -164,7 +164,7 @@ def test_a_series_is_one_row_for_people(lxgpu):
 
 
 def test_what_ended_early_shows_when_it_really_ended(lxgpu):
-    """In the midst of its time its end is when; before its start the state says when it was given up."""
+    """In the midst of its time its end is when."""
     lxgpu("reserve", "bob", "--gpus", "1", "--for", "4h")
     for _ in range(5):
         lxgpu.site.clock.sleep(1)
@@ -176,6 +176,10 @@ def test_what_ended_early_shows_when_it_really_ended(lxgpu):
     assert (
         timedelta(0) < datetime.fromisoformat(gone["end"]) - datetime.fromisoformat(gone["start"]) < timedelta(hours=1)
     )
+
+
+def test_what_was_given_up_before_its_start_says_when(lxgpu):
+    """The state does, and its times stay those that were booked."""
     (ahead,) = made(lxgpu, "reserve", "carol", "--gpus", "1", "--at", "tomorrow 18:00", "--for", "1h")
     lxgpu("reservation", "cancel", ahead["id"])
     line = next(line for line in lxgpu("reservations", "-a")[0].splitlines() if line.startswith(ahead["id"]))
