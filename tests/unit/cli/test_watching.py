@@ -196,6 +196,6 @@ def test_top_on_a_terminal_ends_with_a_key(tmp_path, key):
         os.close(theirs)
         assert b"q ends" in read_until(ours, b"q ends")
         os.write(ours, key)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
     assert b"\x1b[?1049l" in read_until(ours, b"\x1b[?1049l", limit_s=2)
     os.close(ours)
