@@ -96,6 +96,27 @@ def test_a_card_less_host_and_a_pause_are_said(shaken, visit):
     expect(tab.locator("#calendar")).to_contain_text("Nothing is held or booked")
 
 
+def test_what_changes_before_the_stream_is_there_is_told_by_it(shaken):
+    """A page names what it was made of in the address of its stream, so that nothing in between is missed."""
+    world, page = shaken
+    cookie, _ = session_of(page, world)
+
+    def stream() -> str:
+        _, _, text = ask(page, "GET", "/", Cookie=cookie)
+        return re.search(r'sse-connect="([^"]+)"', text)[1]
+
+    before = stream()
+    world.change = lambda found: replace(found, gpus=found.gpus[:1])
+    world.turn()
+    wait_for(lambda: stream() != before)
+    with dial(page) as link:
+        link.sendall(f"GET {before} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode())
+        told = b""
+        while b"event: cards" not in told:
+            told += link.recv(4096)
+            assert b"still here" not in told, told
+
+
 def test_the_page_goes_and_says_so(fresh, visit):
     """What stays on a screen says that it may be old."""
     world, page = fresh
