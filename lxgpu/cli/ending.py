@@ -63,7 +63,7 @@ def delete(
     if name and errors:
         raise errors[name]
     if errors:
-        why = [f"{one}: {error.brief}" for one, error in errors.items()]
+        why = ["; ".join([f"{one}: {error.brief}", *error.why]) for one, error in errors.items()]
         text = f"{len(errors)} of {len(names)} containers were not deleted"
         raise LxgpuError("partly_failed", text, why=why, fix="mend that and repeat: who is gone is passed over")
 

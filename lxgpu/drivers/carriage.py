@@ -20,6 +20,8 @@ from lxgpu.errors import LxgpuError
 
 _MOST = 4096
 _SOON_S = 10.0
+_MOST_OF = 0.9
+"""Of the room that is free for a new file: one person's fills no disk."""
 _WELL = frozenset({0, -signal.SIGPIPE})
 """How tar ends that did its work; by SIGPIPE, when who read had all that it wanted."""
 
@@ -51,21 +53,34 @@ def unpacked(folder: str) -> Iterator[int]:
 
 @contextmanager
 def kept(path: str) -> Iterator[int]:
-    """A descriptor to write to; at the end all of it is in a new file, which only the caller reads, or nothing is.
+    """A descriptor to write a packed tar to; at the end it is a new file, which only the caller reads, or nothing is.
+
+    It was read through once then. Whatever a container hands out, it takes no more than most of the room that is there.
 
     Raises:
-        LxgpuError: `usage`: it cannot be written, or something of that name is there.
+        LxgpuError: `usage`: it cannot be written, is no whole archive, or something of that name is there.
     """
     part = f"{path}.{secrets.token_hex(4)}.part"
     try:
-        with _program(["sh", "-c", 'set -C; umask 077; exec cat >"$0"', part], path, stdin=subprocess.PIPE) as program:
+        words = ["sh", "-c", 'ulimit -f "$1"; set -C; umask 077; exec cat >"$0"', part, str(_blocks(path))]
+        with _program(words, path, stdin=subprocess.PIPE) as program:
             assert program.stdin is not None  # noqa: S101 - asked for
             yield program.stdin.fileno()
         # Moved by the caller's rights as well, and never over anything.
-        with _program(["sh", "-c", 'mv -nT -- "$0" "$1" && test ! -e "$0"', part, path], path):
+        move = 'tar -t -z -f "$0" >/dev/null && mv -nT -- "$0" "$1" && test ! -e "$0"'
+        with _program(["sh", "-c", move, part, path], path):
             pass
     finally:
         Path(part).unlink(missing_ok=True)
+
+
+def _blocks(path: str) -> int:
+    """How much a file there may take, in the 512 bytes that ulimit counts in."""
+    try:
+        there = os.statvfs(Path(path).parent)
+    except OSError as error:
+        raise LxgpuError("usage", f"{path} cannot be written", why=error.strerror or str(error)) from error
+    return int(there.f_bavail * there.f_frsize * _MOST_OF) // 512
 
 
 def _tar(words: Sequence[str], folder: str, **ends: int) -> AbstractContextManager[subprocess.Popen[bytes]]:
@@ -94,10 +109,15 @@ def _program(words: Sequence[str], folder: str, **ends: Any) -> Iterator[subproc
             raise LxgpuError(
                 "usage",
                 f"{folder} cannot be handed over whole",
-                why=said.read(_MOST).decode(errors="replace").splitlines()[:5]
-                or f"{words[0]}: status {program.returncode}",
+                why=said.read(_MOST).decode(errors="replace").splitlines()[:5] or _ending(program),
                 fix="give a folder that the account behind sudo may read and write, and that has room",
             )
+
+
+def _ending(program: subprocess.Popen[bytes]) -> str:
+    if program.returncode == -signal.SIGXFSZ:
+        return "it takes nearly all the room that is free there"
+    return f"it ended with status {program.returncode}"
 
 
 def _end(program: subprocess.Popen[bytes], *, within_s: float | None = None) -> None:

@@ -61,7 +61,7 @@ class Relay(Protocol):
         """
 
     def kept(self, path: str) -> AbstractContextManager[int]:
-        """A descriptor; what is written there is in a new file at the end, or none is there. Error `usage`."""
+        """A descriptor; the packed tar that is written there is a new file at the end, or none is. Error `usage`."""
 
     def unpacked(self, folder: str) -> AbstractContextManager[int]:
         """A descriptor; what tar writes to it is put into the folder with the same rights. Error `usage`."""

@@ -37,9 +37,16 @@ def hand_in(site: Site, name: str, folder: str, relay: Relay) -> str:
 
     What is mounted below the home is left out.
 
-    Errors: `not_found`; `not_ready`: it does not run, or a signal came; `usage`: the archive cannot be written;
-    `engine`: the home cannot be read.
+    Errors: `not_found`; `not_ready`: it does not run; `conflict`: another command packs it; `interrupted`: a signal
+    came; `usage`: the archive cannot be written, or is none; `engine`: the home cannot be read.
     """
+    with site.locks.hold(f"home.{name}", wait_s=0, once=True) as mine:
+        if not mine:
+            raise LxgpuError("conflict", f"another command packs the home of {name}", fix="repeat when that is over")
+        return _packed(site, name, folder, relay)
+
+
+def _packed(site: Site, name: str, folder: str, relay: Relay) -> str:
     row = ready_instance(site, name)
     path = archive_of(folder, name)
     if not row.running:
@@ -51,7 +58,7 @@ def hand_in(site: Site, name: str, folder: str, relay: Relay) -> str:
     with relay.kept(path) as target:
         status = run_inside(site, name, Program(words, limit_s=LIMIT_S), relay, Streams(-1, target, 2))
         if relay.heard:
-            raise LxgpuError("not_ready", f"{name}: a signal came while its home was packed", fix="repeat the command")
+            raise LxgpuError("interrupted", f"{name}: a signal came while its home was packed")
         if status not in {0, _CHANGED}:
             why = f"tar inside ended with status {status}"
             raise LxgpuError("engine", f"the home of {name} could not be packed", why=why, fix=f"lxgpu show {name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
@@ -36,6 +37,9 @@ def archive(*members: tuple[str, bytes | str]) -> bytes:
                 info.size = len(content)
                 tar.addfile(info, io.BytesIO(content))
     return found.getvalue()
+
+
+PACKED = gzip.compress(archive(("work.txt", os.urandom(200_000))))
 
 
 def put(folder: Path, content: bytes) -> None:
@@ -108,9 +112,27 @@ def keep(path: Path, content: bytes) -> None:
 
 def test_what_is_kept_is_there_whole_and_only_for_who_asked(tmp_path):
     """A new file of mode 600, and nothing beside it."""
-    keep(tmp_path / "a b.tar", bytes(1000))
-    assert (tmp_path / "a b.tar").read_bytes() == bytes(1000)
-    assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("a b.tar", 0o600)]
+    keep(tmp_path / "a b.tar.gz", PACKED)
+    assert (tmp_path / "a b.tar.gz").read_bytes() == PACKED
+    assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("a b.tar.gz", 0o600)]
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", PACKED[:-9], bytes(100_000)])
+def test_what_is_no_whole_archive_is_not_kept(tmp_path, content):
+    """Whoever is root in a container says what its tar writes."""
+    with pytest.raises(LxgpuError) as refused:
+        keep(tmp_path / "x", content)
+    assert refused.value.code == "usage"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_archive_fills_no_disk(tmp_path, monkeypatch):
+    """What writes without end is cut off before the room that is there is used up."""
+    monkeypatch.setattr("lxgpu.drivers.carriage._MOST_OF", 0.0)
+    with pytest.raises(LxgpuError) as refused:
+        keep(tmp_path / "x", bytes(10_000_000))
+    assert refused.value.code == "usage"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_breaks_off_leaves_nothing(tmp_path):
@@ -131,7 +153,7 @@ def test_nothing_is_kept_over_something_or_nowhere(tmp_path, there):
     """What was there stays as it was."""
     (tmp_path / "older").write_text("older")
     with pytest.raises(LxgpuError) as refused:
-        keep(tmp_path / there, b"newer" * 100_000)
+        keep(tmp_path / there, PACKED)
     assert refused.value.code == "usage"
     assert [path.read_text() for path in tmp_path.iterdir()] == ["older"]
 
@@ -147,6 +169,6 @@ def test_what_is_kept_is_kept_with_the_rights_of_the_person_behind_sudo(tmp_path
         if not up.stat().st_mode & 0o001:  # pytest's own folders
             up.chmod(up.stat().st_mode | 0o111)
     with pytest.raises(LxgpuError):
-        keep(mine / "x", bytes(1_000_000))
-    keep(open_to_all / "x", b"x")
+        keep(mine / "x", PACKED)
+    keep(open_to_all / "x", PACKED)
     assert (list(mine.iterdir()), (open_to_all / "x").stat().st_uid) == ([], NOBODY)

@@ -30,12 +30,17 @@ def test_a_home_is_packed_by_tar_inside_and_kept(site, status):
     assert relay.handed == ["kept /there/alice.tar.gz"]
 
 
-@pytest.mark.parametrize(("how", "code"), [("fails", "engine"), ("a signal", "not_ready"), ("stopped", "not_ready")])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [("fails", "engine"), ("a signal", "interrupted"), ("stopped", "not_ready"), ("another packs it", "conflict")],
+)
 def test_what_cannot_be_packed_is_not_kept(site, how, code):
     """The error says why, and there is no archive."""
     relay = FakeRelay(packing=2 if how == "fails" else 0)
     if how == "a signal":
         relay.hear(15)
+    if how == "another packs it":
+        site.locks.others.add("home.alice")
     if how == "stopped":
         power.stop_instance(site, "alice", force=False)
     with pytest.raises(LxgpuError) as refused:
